@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The read side of a mount, without FUSE: a directory tree in which every archive x.brv appears as the original file x
+// and everything else as it is. Names, attributes and reads; decoded frames are shared between readers through one
+// memory budget, and each frame is decoded once however many ask for it at once.
+//
+// Errors:  to_errno() of every Error is what the kernel is told. A damaged frame fails reads that touch it, nothing
+//          else; it is logged and counted.
+// Threads: every function may be called from several threads at once. read() completes on the calling thread when the
+//          bytes are at hand and on a worker when storage must be waited for, so a stalled archive never stops readers
+//          of others.
+// Owns:    open files, indexes, cached frames; a FileHandle keeps its version of the file until it is released.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "brevis/error.h"
+#include "brevis/types.h"
+
+namespace brevis {
+
+struct VolumeOptions {
+  int source_fd = -1;                     // directory, opened before anything is mounted over it; not taken over
+  std::string source_path;                // for messages
+  uint64_t memory = uint64_t{512} << 20;  // hard cap over frames, indexes and decodes together
+  unsigned jobs = 0;                      // workers that wait for storage, 0: cores + 6
+  bool show_archives = false;             // list x.brv too
+};
+
+using NodeId = uint64_t;
+constexpr NodeId kRootNode = 1;
+
+struct NodeAttr {
+  NodeId id = 0;
+  uint64_t inode = 0;  // from (device, inode, size, mtime) of the backing file: a replaced archive gets a new one
+  uint64_t size = 0, blocks = 0;  // blocks of 512 bytes, of the original
+  int64_t mtime_ns = 0, ctime_ns = 0, atime_ns = 0;
+  uint32_t mode = 0, uid = 0, gid = 0, links = 1;
+};
+
+struct VolumeEntry {
+  std::string name;
+  uint64_t inode = 0;  // as lookup() will report it
+  uint32_t mode = 0;   // type bits
+};
+
+// Bytes of a finished read: spans of memory kept alive by `owners`, in file order (for a reply by iovec).
+struct ReadResult {
+  std::vector<ByteSpan> parts;
+  std::vector<std::shared_ptr<const void>> owners;
+  size_t bytes() const;
+};
+using ReadDone = std::function<void(Result<ReadResult>)>;
+
+struct VolumeCounters {
+  uint64_t reads = 0, bytes_read = 0;
+  uint64_t frames_decoded = 0, frame_hits = 0, flights_joined = 0, evictions = 0;
+  uint64_t damaged_frames = 0;
+  uint64_t cache_bytes = 0, index_bytes = 0, open_files = 0, open_archives = 0;
+};
+
+class FileHandle;
+
+class Volume {
+ public:
+  // Errors: invalid_argument, io.
+  static Result<std::unique_ptr<Volume>> open(const VolumeOptions& options);
+  virtual ~Volume() = default;
+
+  // Each successful lookup adds one reference to the node, forget() takes n back. The name ".brevis" at the root is the
+  // tree of the raw archives (hidden from listings).
+  virtual Result<NodeAttr> lookup(NodeId parent, std::string_view name) = 0;
+  virtual void forget(NodeId node, uint64_t n) = 0;
+  virtual Result<NodeAttr> attributes(NodeId node) = 0;
+  // Sorted by name, without . and .. .
+  virtual Result<std::vector<VolumeEntry>> list(NodeId directory) = 0;
+  virtual Result<std::string> link_target(NodeId node) = 0;
+
+  // Opening reads an archive's index; damaged ones are io errors here. Closing is releasing the pointer.
+  virtual Result<std::shared_ptr<FileHandle>> open_file(NodeId node) = 0;
+  // [offset, offset + length) cut to the file's end; 0 bytes at and past it. `done` is called exactly once.
+  virtual void read(const std::shared_ptr<FileHandle>& file, Range range, ReadDone done) = 0;
+  // Attributes of the version this handle keeps.
+  virtual NodeAttr handle_attributes(const FileHandle& file) = 0;
+
+  // Extended attributes user.brevis.{sha256,ratio,archive,format}; other files: the source's own are not shown.
+  virtual Result<std::vector<std::string>> attribute_names(NodeId node) = 0;
+  virtual Result<std::string> attribute(NodeId node, std::string_view name) = 0;
+
+  // statvfs of the source's file system.
+  struct Space {
+    uint64_t block_size, blocks, free_blocks, available_blocks, files, free_files;
+  };
+  virtual Result<Space> space() = 0;
+
+  virtual VolumeCounters counters() const = 0;
+  // Drops what is remembered of names and headers: the next lookups look again (SIGHUP).
+  virtual void rescan() = 0;
+};
+
+}  // namespace brevis

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every magic number, size and limit of the archive format, version 1. No logic; docs/format.md is the text to it.
+#pragma once
+
+#include <cstdint>
+
+namespace brevis::archive {
+
+// "BREVIS\r\n" read as a little-endian word: the line ends catch transfers in text mode.
+constexpr uint64_t kHeaderMagic = 0x0a0d534956455242;
+constexpr uint64_t kFooterMagic = 0x444e455649455242;  // "BREIVEND"
+constexpr uint32_t kVersion = 1;
+
+// header, 64 bytes: magic u64 | version u32 | features u32 | original size u64 | archive id u64 u64 (low, high) |
+//                   index offset u64 | index stored length u64 | XXH3-64 of the 56 bytes before u64
+constexpr uint64_t kHeaderBytes = 64;
+// footer, 32 bytes: index offset u64 | index stored length u64 | XXH3-64 of the stored index u64 | magic u64
+constexpr uint64_t kFooterBytes = 32;
+
+// Required-feature bits: a reader refuses an archive with a bit it does not know.
+constexpr uint32_t kFeatureRef = 1u << 0;  // a program uses `ref` within the file
+constexpr uint32_t kKnownFeatures = kFeatureRef;
+
+// Limits: beyond them a file is refused as corrupt before anything is allocated.
+constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 30;           // uncompressed; 100,000 tensors need 3 MB
+constexpr uint64_t kMaxOriginalBytes = uint64_t{1} << 60;        // far from overflow in every sum
+constexpr uint64_t kMaxPrefixBytes = (uint64_t{256} << 20) + 8;  // safetensors header and its length word
+constexpr uint32_t kMaxRefChain = 1;                             // a ref's target is itself free of refs
+
+// Index sections, in this order: tag varint | length varint | body. All of version 1 are present, also when empty.
+enum class Section : uint8_t {
+  provenance = 1,  // how it was packed: what changes bytes, nothing else
+  programs = 2,    // wire forms
+  tables = 3,      // stored tables of codecs and word lists
+  records = 4,     // streams: program, length, bindings, frame lengths, digest
+  segments = 5,    // the original file as spans of streams
+  frames = 6,      // stored lengths and checksums
+  digest = 7,      // SHA-256 of the original file
+};
+
+}  // namespace brevis::archive
