@@ -32,7 +32,7 @@ struct WordList {
 struct NodeArgs {
   const Node& node;
   const WordList* list;  // word_list slots only
-  uint64_t position;     // of the frame's first word in the region's stream (meaningful at equal-length nodes)
+  uint64_t position;     // of the frame's first word in the region's stream; the same at every node of the region
   std::span<const uint64_t> counts;  // the data-dependent counts of this node in this frame
 };
 
