@@ -70,8 +70,9 @@ Result<size_t> read_at(int fd, const std::string& path, uint64_t offset, MutByte
   size_t done = 0;
   while (done < out.size()) {
     const uint64_t at = offset + done;
-    if (at < offset || at > kMaxOffset) break;  // no file reaches there
-    const ssize_t got = ::pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(at));
+    if (at < offset || at >= kMaxOffset) break;  // no file reaches there
+    const size_t want = std::min<uint64_t>(out.size() - done, kMaxOffset - at);
+    const ssize_t got = ::pread(fd, out.data() + done, want, static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return Error::from_errno(errno, doing("reading", path) + " at byte " + std::to_string(at));
     if (got == 0) break;
