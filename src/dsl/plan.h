@@ -4,7 +4,8 @@
 // of other streams. The plan touches no data, so a caller can fetch frames in any order, from anywhere, and in its own
 // threads; pieces come in ascending output order, without gap or overlap.
 //
-// Errors:  plan() gives invalid_argument for a range outside the stream. Threads: pure functions.
+// Errors:  plan() gives invalid_argument for a range outside the stream or words that have no bytes, corrupt for a
+//          length that the program cannot produce (region_lengths() finds that earlier). Threads: pure functions.
 #pragma once
 
 #include "dsl/op.h"
@@ -43,7 +44,8 @@ class PlanSink {
   virtual void copy(uint64_t period, uint64_t count) = 0;
 };
 
-// `frame_words`: the frame length F of each region. `range` in bytes of the output of `words` words.
+// `frame_words`: the frame length F of each region. `range` in bytes of the output of `words` words. Replaces `pieces`;
+// there are at most as many as frames touched plus a few for every skeleton node, however often anything repeats.
 Status plan(const Program& program, uint64_t words, std::span<const uint64_t> frame_words, Range range,
             std::vector<Piece>& pieces);
 

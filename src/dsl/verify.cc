@@ -72,10 +72,17 @@ class ProgramBuilder {
     if (expr.children.size() > kMaxNodes) return refuse("more children than a program may have nodes");
     if (region >= 0 && spec.place == Place::skeleton)
       return refuse("may stand at the root or below concat and repeat only, not inside a region");
+    if (spec.slot == SlotKind::codec_table) return check_codec(expr);
     if (!spec.keywords.empty() && !expr.params.empty() && expr.params[0] >= spec.keywords.size())
-      return refuse("keyword number " + std::to_string(expr.params[0]) + " is not known to this build");
-    if (spec.slot == SlotKind::codec_table && expr.params.empty() && !templates_)
-      return refuse("names no codec, which only a template may leave open");
+      return make_error(Errc::unsupported,
+                        "form " + std::to_string(expr.params[0]) + " of this operator is not known to this build");
+    return {};
+  }
+
+  Status check_codec(const Expr& expr) const {
+    if (expr.params.empty() && !templates_) return refuse("names no codec, which only a template may leave open");
+    if (!expr.params.empty() && !codec::find_codec(expr.params[0]))
+      return make_error(Errc::unsupported, "codec " + std::to_string(expr.params[0]) + " is not known to this build");
     return {};
   }
 
