@@ -76,6 +76,11 @@ struct OpSpec {
 
   // Skeleton nodes: tells the sink what the words [first, first + count) of this node's n are made of (plan.h).
   Status (*plan)(const Node& node, uint64_t n, uint64_t first, uint64_t count, PlanSink& sink) = nullptr;
+
+  // Region nodes, packing, optional: a guess of a histogram that push_down could not give, good enough to tell sizes by
+  // but not to train a table on. `known` is what push_down gave.
+  std::optional<codec::Histogram> (*guess)(const NodeArgs& args, const codec::Histogram& target, size_t child,
+                                           std::span<const std::optional<codec::Histogram>> known) = nullptr;
 };
 
 // Every operator, by ascending id.

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dsl/histogram.h"
+
+#include <algorithm>
+#include <array>
+
+#include "dsl/encode.h"
+
+namespace brevis::dsl {
+namespace {
+
+// Sorts by word and sums up equal ones.
+void merge_equal(std::vector<std::pair<uint64_t, uint64_t>>& counts) {
+  std::sort(counts.begin(), counts.end());
+  size_t kept = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (kept != 0 && counts[kept - 1].first == counts[i].first)
+      counts[kept - 1].second += counts[i].second;
+    else
+      counts[kept++] = counts[i];
+  }
+  counts.resize(kept);
+}
+
+// Four tables in turn, since equal neighbours (most of any skewed stream) would wait for each other's store.
+void count_bytes(std::span<const uint8_t> words, uint64_t* counts) {
+  std::array<std::array<uint32_t, 256>, 4> part{};
+  size_t i = 0;
+  for (; i + 4 <= words.size(); i += 4)
+    for (size_t k = 0; k < 4; ++k) ++part[k][words[i + k]];
+  for (; i < words.size(); ++i) ++part[0][words[i]];
+  for (size_t word = 0; word < 256; ++word) {
+    const uint64_t sum = uint64_t{part[0][word]} + part[1][word] + part[2][word] + part[3][word];
+    if (sum != 0) counts[word] += sum;  // words of fewer bits have fewer counters
+  }
+}
+
+}  // namespace
+
+void Counter::add(bits::ConstWords words) {
+  if (dense()) {
+    if (words.lane() == 1) return count_bytes(words.as<uint8_t>(), dense_.data());
+    for (const uint16_t word : words.as<uint16_t>()) ++dense_[word];
+    return;
+  }
+  bits::visit_lane(width_, [&]<class T>(T) {
+    if constexpr (sizeof(T) >= 4) {
+      std::vector<T> sorted(words.as<T>().begin(), words.as<T>().end());
+      std::sort(sorted.begin(), sorted.end());
+      for (size_t i = 0; i < sorted.size();) {
+        size_t end = i + 1;
+        while (end < sorted.size() && sorted[end] == sorted[i]) ++end;
+        loose_.emplace_back(sorted[i], end - i);
+        i = end;
+      }
+    }
+  });
+  if (loose_.size() >= tidy_at_) tidy();
+}
+
+void Counter::tidy() {
+  merge_equal(loose_);
+  tidy_at_ = std::max(size_t{1} << 20, loose_.size() * 2);
+}
+
+codec::Histogram Counter::histogram() {
+  codec::Histogram histogram{width_, {}};
+  if (dense()) {
+    for (size_t word = 0; word < dense_.size(); ++word)
+      if (dense_[word] != 0) histogram.counts.emplace_back(word, dense_[word]);
+  } else {
+    tidy();
+    histogram.counts = loose_;
+  }
+  return histogram;
+}
+
+codec::Histogram histogram_of(bits::ConstWords words) {
+  Counter counter(words.width);
+  counter.add(words);
+  return counter.histogram();
+}
+
+void add_histogram(codec::Histogram& a, const codec::Histogram& b) {
+  a.counts.insert(a.counts.end(), b.counts.begin(), b.counts.end());
+  merge_equal(a.counts);
+}
+
+}  // namespace brevis::dsl
