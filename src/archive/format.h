@@ -27,6 +27,24 @@ constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 30;           // uncompressed
 constexpr uint64_t kMaxOriginalBytes = uint64_t{1} << 60;        // far from overflow in every sum
 constexpr uint64_t kMaxPrefixBytes = (uint64_t{256} << 20) + 8;  // safetensors header and its length word
 constexpr uint32_t kMaxRefChain = 1;                             // a ref's target is itself free of refs
+// An index may unfold to this much beyond its stored length times kIndexExpansion: a small hostile file cannot make a
+// reader allocate much. The writer stores an index that compresses better than that in raw blocks.
+constexpr uint64_t kIndexFloor = uint64_t{4} << 20;
+constexpr uint64_t kIndexExpansion = 64;
+constexpr uint64_t kMaxStoredFrameBytes = uint64_t{8}
+                                          << 20;          // eight times the largest output: no sane program needs it
+constexpr uint64_t kMaxProgramNodes = uint64_t{1} << 18;  // of all programs: bounds their memory, 100 times reality
+constexpr uint64_t kMaxRecordNodes = uint64_t{1} << 25;   // nodes summed over records: bounds the work of opening
+constexpr uint64_t kMaxProvenance = 256, kMaxProvenanceKey = 64, kMaxProvenanceValue = 4096;  // entries, bytes, bytes
+
+// How a segment names its place, bits 2 and 3 of its tag (bits 0 and 1: SegmentKind). The smallest that applies is the
+// one that stands in the file.
+enum class Placement : uint8_t {
+  empty = 0,       // no bytes, no record
+  behind = 1,      // right behind the bytes of the segment before, in the same record
+  next = 2,        // the start of the record after the highest one named so far
+  explicitly = 3,  // record and offset are spelled out
+};
 
 // Index sections, in this order: tag varint | length varint | body. All of version 1 are present, also when empty.
 enum class Section : uint8_t {

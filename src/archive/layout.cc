@@ -1,1 +1,174 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// One walk from bytes of the original to frames. A `ref` is resolved by planning its target in place: the gate made
+// sure that a target holds no refs, so the recursion is one deep, and is told so rather than trusted.
+#include "archive/layout.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/arena.h"
+
+namespace brevis::archive {
+
+namespace {
+
+// Appends the pieces of a range of a record's stream, with `at` counted from `shift`.
+Status plan_into(const Reader& reader, uint32_t record_number, Range range, uint64_t shift, bool inside_ref,
+                 std::vector<FilePiece>& pieces);
+
+Status plan_file_into(const Reader& reader, Range range, uint64_t shift, bool inside_ref,
+                      std::vector<FilePiece>& pieces) {
+  const Manifest& manifest = reader.manifest();
+  if (range.offset > manifest.original_size || range.length > manifest.original_size - range.offset)
+    return make_error(Errc::invalid_argument, reader.file().path() + ": bytes " + std::to_string(range.offset) + " + " +
+                                                  std::to_string(range.length) + " of a file of " +
+                                                  std::to_string(manifest.original_size));
+  if (range.length == 0) return {};
+  uint64_t done = 0;
+  for (size_t index = manifest.segment_at(range.offset); done < range.length; ++index) {
+    const Segment& segment = manifest.segments[index];
+    if (segment.length == 0) continue;
+    const uint64_t skip = range.offset + done - segment.offset;
+    const uint64_t take = std::min(segment.length - skip, range.length - done);
+    BREVIS_TRY(
+        plan_into(reader, segment.record, {segment.record_offset + skip, take}, shift + done, inside_ref, pieces));
+    done += take;
+  }
+  return {};
+}
+
+Status plan_into(const Reader& reader, uint32_t record_number, Range range, uint64_t shift, bool inside_ref,
+                 std::vector<FilePiece>& pieces) {
+  const Record& record = reader.manifest().records[record_number];
+  const dsl::Program& program = *reader.manifest().programs[record.program];
+  std::vector<dsl::Piece> planned;
+  BREVIS_TRY(dsl::plan(program, record.words, record.frame_words, range, planned));
+  for (dsl::Piece& piece : planned) {
+    piece.at += shift;
+    if (piece.kind == dsl::Piece::Kind::ref) {
+      if (inside_ref)
+        return make_error(Errc::corrupt, reader.file().path() + ": record " + std::to_string(record_number) +
+                                             ": a ref to bytes made of refs");
+      BREVIS_TRY(plan_file_into(reader, {piece.source, piece.length}, piece.at, true, pieces));
+      continue;
+    }
+    FilePiece placed{piece, record_number, 0};
+    if (piece.kind == dsl::Piece::Kind::frame) placed.frame_index = record.first_frame[piece.region] + piece.frame;
+    pieces.push_back(placed);
+  }
+  return {};
+}
+
+// Fills `out` with what the pieces say. A frame wanted only in part is kept for the next piece, which mostly wants
+// the rest of it.
+class PieceRunner {
+ public:
+  explicit PieceRunner(const Reader& reader) : reader_(reader) {}
+
+  Status run(const std::vector<FilePiece>& pieces, MutByteSpan out) {
+    for (const FilePiece& piece : pieces) {
+      const MutByteSpan part = out.subspan(piece.piece.at, piece.piece.length);
+      switch (piece.piece.kind) {
+        case dsl::Piece::Kind::frame: BREVIS_TRY(run_frame(piece, part)); break;
+        case dsl::Piece::Kind::fill: dsl::run_fill(piece.piece, part); break;
+        case dsl::Piece::Kind::copy: dsl::run_copy(piece.piece, out); break;
+        case dsl::Piece::Kind::ref: return make_error(Errc::internal, "a ref was left unresolved");
+      }
+    }
+    return {};
+  }
+
+ private:
+  Status run_frame(const FilePiece& piece, MutByteSpan out) {
+    const FramePlace place = frame_place(reader_, piece);
+    if (place.bytes == out.size()) return decode_piece_frame(reader_, piece, out, stored_, arena_);
+    if (kept_frame_ != piece.frame_index) {
+      kept_frame_ = UINT64_MAX;
+      kept_.resize(place.bytes);
+      BREVIS_TRY(decode_piece_frame(reader_, piece, kept_, stored_, arena_));
+      kept_frame_ = piece.frame_index;
+    }
+    std::memcpy(out.data(), kept_.data() + piece.piece.source, out.size());
+    return {};
+  }
+
+  const Reader& reader_;
+  Arena arena_;
+  ByteVector stored_, kept_;
+  uint64_t kept_frame_ = UINT64_MAX;
+};
+
+// Ranges are walked in windows, so that a plan of a whole file never stands in memory at once.
+constexpr uint64_t kWindow = uint64_t{4} << 20;
+
+template <class Plan>
+Status run_windows(const Reader& reader, Range range, MutByteSpan out, Plan plan) {
+  PieceRunner runner(reader);
+  std::vector<FilePiece> pieces;
+  for (uint64_t done = 0; done < range.length;) {
+    const uint64_t length = std::min(kWindow, range.length - done);
+    pieces.clear();
+    BREVIS_TRY(plan(Range{range.offset + done, length}, pieces));
+    BREVIS_TRY(runner.run(pieces, out.subspan(done, length)));
+    done += length;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status plan_file(const Reader& reader, Range range, std::vector<FilePiece>& pieces) {
+  return plan_file_into(reader, range, 0, false, pieces);
+}
+
+Status plan_record(const Reader& reader, uint32_t record, Range range, std::vector<FilePiece>& pieces) {
+  return plan_into(reader, record, range, 0, false, pieces);
+}
+
+FramePlace frame_place(const Reader& reader, const FilePiece& piece) {
+  const Record& record = reader.manifest().records[piece.record];
+  const uint64_t first = piece.piece.frame * record.frame_words[piece.piece.region];
+  const uint64_t words =
+      std::min(record.frame_words[piece.piece.region], record.region_words[piece.piece.region] - first);
+  return {piece.record, piece.piece.region, first, words * (reader.manifest().width_of(record) / 8)};
+}
+
+Status decode_piece_frame(const Reader& reader, const FilePiece& piece, MutByteSpan out, ByteVector& stored,
+                          Arena& arena) {
+  BREVIS_ASSIGN(const auto bound, reader.bound(piece.record));
+  BREVIS_TRY(reader.read_frame(piece.frame_index, stored));
+  const FramePlace place = frame_place(reader, piece);
+  if (out.size() != place.bytes) return make_error(Errc::internal, "a buffer that does not fit its frame");
+  arena.reset();
+  if (auto decoded = dsl::decode_frame(*bound, place.region, place.first_word, stored, out, arena); !decoded) {
+    const FrameEntry& entry = reader.manifest().frames[piece.frame_index];
+    return std::move(decoded).error().within(reader.file().path() + ": frame " + std::to_string(piece.frame_index) +
+                                             " (bytes " + std::to_string(entry.offset) + " + " +
+                                             std::to_string(entry.length) + ")");
+  }
+  return {};
+}
+
+Status read_range(const Reader& reader, Range range, MutByteSpan out) {
+  const uint64_t size = reader.manifest().original_size;
+  if (range.offset > size || range.length > size - range.offset || out.size() != range.length)
+    return make_error(Errc::invalid_argument, reader.file().path() + ": bytes " + std::to_string(range.offset) + " + " +
+                                                  std::to_string(range.length) + " of a file of " +
+                                                  std::to_string(size));
+  return run_windows(reader, range, out,
+                     [&](Range window, std::vector<FilePiece>& pieces) { return plan_file(reader, window, pieces); });
+}
+
+Status read_record_range(const Reader& reader, uint32_t record, Range range, MutByteSpan out) {
+  const uint64_t size = reader.manifest().bytes_of(reader.manifest().records.at(record));
+  if (range.offset > size || range.length > size - range.offset || out.size() != range.length)
+    return make_error(Errc::invalid_argument, reader.file().path() + ": bytes " + std::to_string(range.offset) + " + " +
+                                                  std::to_string(range.length) + " of record " +
+                                                  std::to_string(record));
+  return run_windows(reader, range, out, [&](Range window, std::vector<FilePiece>& pieces) {
+    return plan_record(reader, record, window, pieces);
+  });
+}
+
+}  // namespace brevis::archive

@@ -45,7 +45,8 @@ struct Record {
   std::vector<uint64_t> region_words;  // length of each region's stream (not stored: dsl::region_lengths)
   std::vector<uint64_t> first_frame;   // index into Manifest::frames of each region's frame 0 (not stored)
   Digest digest;                       // XXH3-128 of the stream's bytes
-  bool bundle = false;                 // holds several tensors
+  // Holds several segments. Of any other record a segment takes all bytes, so that its digest is the segment's.
+  bool bundle = false;
 
   uint64_t bytes(unsigned program_width) const { return words * (program_width / 8); }
   uint64_t frames_of(size_t region) const {
@@ -69,6 +70,14 @@ struct Manifest {
   std::optional<Sha256> sha256;
   uint64_t original_size = 0;  // sum of segments
 
+  unsigned width_of(const Record& record) const { return programs[record.program]->width(); }
+  uint64_t bytes_of(const Record& record) const { return record.bytes(width_of(record)); }
+  uint64_t frames_of(const Record& record) const;  // over its regions
+  uint64_t stored_bytes_of(const Record& record) const;
+  // The record whose frames hold `frame`, and its region: the inverse of first_frame.
+  std::pair<uint32_t, uint32_t> owner_of_frame(uint64_t frame) const;
+  bool uses_ref() const;  // some program does
+
   // Index of the segment that holds byte `offset` < original_size (skipping empty ones).
   size_t segment_at(uint64_t offset) const;
   // Approximate heap bytes held, for the memory cap.
@@ -81,5 +90,14 @@ ByteVector encode_manifest(const Manifest& manifest);
 // [64, frames_end) and segments sum to `original_size`; loads no table (that is per use: dsl::load_slot), but checks
 // every binding's number and count.
 Result<Manifest> decode_manifest(ByteSpan index, uint64_t original_size, uint64_t frames_end);
+
+// Fills the fields of a record that are not stored. Errors: corrupt (a length the program cannot have).
+Status derive_record(const Manifest& manifest, Record& record, uint64_t first_frame);
+
+// The index as it stands in the file: one zstd frame that declares its content size. Errors: invalid_argument beyond
+// kMaxIndexBytes; internal.
+Result<ByteVector> pack_index(ByteSpan index);
+// The gate of the stored form. Errors: corrupt; nothing is allocated beyond the bounds of format.h.
+Result<ByteVector> unpack_index(ByteSpan stored);
 
 }  // namespace brevis::archive

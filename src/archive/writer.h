@@ -25,8 +25,9 @@ class Writer {
 
   // Frames of a record are appended region by region, frame by frame, before add_record(), which gives its number.
   Status append_frame(ByteSpan stored);
+  // Fields of the record that are not stored need not be filled.
   uint32_t add_record(Record record);
-  // In file order.
+  // In file order; `offset` need not be filled.
   void add_segment(Segment segment);
 
   void set_provenance(std::string key, std::string value);
@@ -42,7 +43,10 @@ class Writer {
  private:
   explicit Writer(AtomicFile file) : file_(std::move(file)) {}
   AtomicFile file_;
+  std::string path_;
   Manifest manifest_;
+  Status fault_;             // of the first record that cannot be, told by seal()
+  uint64_t next_frame_ = 0;  // frames of the records added
   std::map<ByteVector, uint32_t> table_numbers_, program_numbers_;
 };
 
