@@ -14,8 +14,9 @@ namespace brevis::archive {
 
 namespace {
 
-uint32_t number_of(std::map<ByteVector, uint32_t>& numbers, ByteVector key, bool& is_new) {
-  const auto [at, inserted] = numbers.emplace(std::move(key), static_cast<uint32_t>(numbers.size()));
+uint32_t number_of(std::map<std::string, uint32_t>& numbers, ByteSpan key, bool& is_new) {
+  const auto [at, inserted] =
+      numbers.emplace(std::string(key.begin(), key.end()), static_cast<uint32_t>(numbers.size()));
   is_new = inserted;
   return at->second;
 }
@@ -36,7 +37,7 @@ uint32_t Writer::add_program(std::shared_ptr<const dsl::Program> program) {
   ByteVector wire;
   dsl::write_program(*program, wire);
   bool is_new;
-  const uint32_t number = number_of(program_numbers_, std::move(wire), is_new);
+  const uint32_t number = number_of(program_numbers_, wire, is_new);
   if (is_new) manifest_.programs.push_back(std::move(program));
   return number;
 }

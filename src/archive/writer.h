@@ -47,7 +47,7 @@ class Writer {
   Manifest manifest_;
   Status fault_;             // of the first record that cannot be, told by seal()
   uint64_t next_frame_ = 0;  // frames of the records added
-  std::map<ByteVector, uint32_t> table_numbers_, program_numbers_;
+  std::map<std::string, uint32_t> table_numbers_, program_numbers_;  // by stored form
 };
 
 }  // namespace brevis::archive
