@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a stream to the program and tables it is stored with: exact facts first (constant, ramp), then the known-good
+// structures, each completed and priced on sample windows, the winner trained on the whole stream.
+//
+// Errors:  those of reading the stream. There is always a choice: the bare literal expresses anything.
+// Threads: choose() reads from its own thread; streams may be read from several. Determinism: same stream, same
+// options, same choice, whatever the machine.
+#pragma once
+
+#include <functional>
+
+#include "dsl/exec.h"
+#include "synth/stats.h"
+
+namespace brevis::synth {
+
+// A stream that can be read in any order.
+struct Stream {
+  Dtype dtype = Dtype::unknown;
+  unsigned width = 8;  // 8, 16, 32 or 64
+  uint64_t words = 0;
+  // Fills out.count words from `first` on.
+  std::function<Status(uint64_t first, bits::Words out)> read;
+};
+
+struct Choice {
+  std::shared_ptr<const dsl::Program> program;
+  std::vector<ByteVector> tables;     // a slot each
+  std::vector<uint64_t> frame_words;  // a region each
+  uint64_t estimated_bytes = 0;       // of the whole stream, from the sample
+};
+
+struct ChooseOptions {
+  uint64_t frame_bytes = uint64_t{512} << 10;
+  // A program set by the user for this dtype; may hold templates. When it cannot express the stream, the known-good
+  // ones are used.
+  std::optional<dsl::Program> wanted;
+  // Programs that other streams of this file ended with, most recent first: tried too, since sharing is cheap.
+  std::vector<std::shared_ptr<const dsl::Program>> recent;
+};
+
+// `stats` of the whole stream (gather(), append()). words > 0.
+Result<Choice> choose(const Stream& stream, const StreamStats& stats, const ChooseOptions& options);
+
+}  // namespace brevis::synth

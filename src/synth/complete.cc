@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "synth/complete.h"
+
+#include "dsl/encode.h"
+#include "dsl/op.h"
+
+namespace brevis::synth {
+namespace {
+
+using codec::CodecId;
+using codec::Histogram;
+using dsl::Expr;
+
+constexpr uint64_t kBit = 256;  // cost units of one bit
+constexpr uint64_t kNever = UINT64_MAX;
+
+// What a word costs the reader, as a price in size (1/256 bit a word). Registers-only codecs are free; a codec that
+// gathers from tables must save a twentieth of a bit, zstd a tenth.
+uint64_t decode_price(CodecId codec) {
+  switch (codec) {
+    case CodecId::rans: return 12;
+    case CodecId::huffman: return 10;
+    case CodecId::zstd: return 24;
+    default: return 0;
+  }
+}
+
+// Bytes that every frame of a stream pays beside its payload's bits: lane states, payload length, end padding.
+uint64_t frame_bytes(CodecId codec, uint64_t words) {
+  const bool states = codec == CodecId::alias || codec == CodecId::rans;
+  const uint64_t lanes = words >= 16384 ? 64 : words >= 2048 ? 16 : words >= 256 ? 4 : 1;
+  return 4 + (states ? 4 * lanes : 0);
+}
+
+uint64_t frames_for(uint64_t words, uint64_t frame_words) {
+  return frame_words == 0 ? 1 : (words + frame_words - 1) / frame_words;
+}
+
+// Cost of a histogram's words under one codec, nullopt when it cannot serve them.
+std::optional<uint64_t> order0_cost(const codec::CodecSpec& spec, const Histogram& histogram, uint64_t frames) {
+  if (spec.id == CodecId::zstd || !spec.accepts(histogram.width)) return std::nullopt;
+  codec::TablePtr table;
+  uint64_t cost = 0;
+  if (spec.needs_table) {
+    const auto stored = spec.train(histogram);
+    if (!stored) return std::nullopt;
+    auto loaded = spec.load(*stored, histogram.width);
+    if (!loaded) return std::nullopt;
+    table = std::move(*loaded);
+    cost += stored->size() * 8 * kBit;
+  }
+  const uint64_t payload = spec.estimate(table.get(), histogram);
+  if (payload == kNever) return std::nullopt;
+  const uint64_t words = histogram.total();
+  return cost + payload + frames * frame_bytes(spec.id, words / std::max<uint64_t>(frames, 1)) * 8 * kBit +
+         words * decode_price(spec.id);
+}
+
+struct Pick {
+  CodecId codec = CodecId::raw;
+  uint64_t cost = kNever;
+};
+
+Pick pick_order0(const Histogram& histogram, uint64_t frames) {
+  Pick best;
+  for (const codec::CodecSpec* spec : codec::all_codecs()) {
+    const auto cost = order0_cost(*spec, histogram, frames);
+    if (cost && *cost < best.cost) best = {spec->id, *cost};
+  }
+  return best;
+}
+
+Expr literal(CodecId codec) { return {dsl::OpId::literal, {static_cast<uint64_t>(codec)}, {}}; }
+
+// The node that an expression is, once its width is known.
+std::optional<std::vector<uint8_t>> node_of(const Expr& expr, unsigned width, dsl::Node& node) {
+  node = dsl::Node{expr.op, static_cast<uint8_t>(width), expr.params, {}};
+  auto widths = dsl::spec_of(expr.op).child_widths(node, expr.children.size());
+  if (!widths) return std::nullopt;
+  return std::move(*widths);
+}
+
+// Positions of exceptions have no order-0 statistics, but their number has: `others` of them among `words` places cost
+// about log2 of the mean gap and a little more each, packed.
+uint64_t position_cost(uint64_t words, uint64_t others) {
+  if (others == 0) return 0;
+  unsigned bits = 2;
+  for (uint64_t gap = words / others; gap > 1; gap >>= 1) ++bits;
+  return others * bits * kBit;
+}
+
+std::optional<Completed> order0(const Expr& expr, const Histogram& histogram, uint64_t frames) {
+  const auto& spec = dsl::spec_of(expr.op);
+  if (expr.op == dsl::OpId::literal) {
+    if (expr.params.empty()) {
+      const Pick pick = pick_order0(histogram, frames);
+      if (pick.cost == kNever) return std::nullopt;
+      return Completed{literal(pick.codec), pick.cost};
+    }
+    const auto cost = order0_cost(*codec::find_codec(expr.params[0]), histogram, frames);
+    if (!cost) return std::nullopt;
+    return Completed{expr, *cost};
+  }
+  dsl::Node node;
+  const auto widths = node_of(expr, histogram.width, node);
+  if (!widths) return std::nullopt;
+  if (expr.children.empty()) {  // constant: stores nothing, fits one word only
+    if (histogram.counts.size() == 1 && expr.params.size() == 1 && histogram.counts[0].first == expr.params[0])
+      return Completed{expr, 0};
+    return std::nullopt;
+  }
+  Completed out{{expr.op, expr.params, {}}, 0};
+  dsl::WordList list;
+  if (spec.slot == dsl::SlotKind::word_list) {
+    auto words = spec.choose_words(node, histogram);
+    if (!words) return std::nullopt;
+    list.words = std::move(*words);
+    out.cost += dsl::store_word_list(list.words).size() * 8 * kBit;
+  }
+  std::vector<std::optional<Histogram>> below;
+  const dsl::NodeArgs args{node, &list, 0, {}};
+  if (spec.push_down == nullptr || !spec.push_down(args, histogram, below)) return std::nullopt;
+  for (size_t i = 0; i < expr.children.size(); ++i) {
+    const Expr& child = expr.children[i];
+    if (below[i]) {
+      auto done = order0(child, *below[i], frames);
+      if (!done) return std::nullopt;
+      out.cost += done->cost;
+      out.expr.children.push_back(std::move(done->expr));
+    } else {
+      if (child.op != dsl::OpId::literal) return std::nullopt;
+      const uint64_t others = i + 1 < below.size() && below[i + 1] ? below[i + 1]->total() : 0;
+      out.cost += position_cost(histogram.total(), others) + frames * 4 * 8 * kBit;
+      out.expr.children.push_back(child.params.empty() ? literal(CodecId::packed) : child);
+    }
+  }
+  return out;
+}
+
+// Size of the sample windows under one codec, encoded for real.
+std::optional<uint64_t> encoded_cost(const codec::CodecSpec& spec, std::span<const bits::ConstWords> frames,
+                                     const codec::Table* table) {
+  ByteVector payload;
+  uint64_t words = 0;
+  for (const auto& frame : frames) {
+    if (!spec.encode(table, frame, payload)) return std::nullopt;
+    words += frame.count;
+  }
+  return (payload.size() + 4 * frames.size()) * 8 * kBit + words * decode_price(spec.id);
+}
+
+Histogram histogram_of_all(std::span<const bits::ConstWords> frames) {
+  Histogram sum = dsl::histogram_of(frames.front());
+  for (const auto& frame : frames.subspan(1)) dsl::add_histogram(sum, dsl::histogram_of(frame));
+  return sum;
+}
+
+std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits::ConstWords> frames) {
+  const Histogram histogram = histogram_of_all(frames);
+  if (!expr.params.empty()) {
+    const auto& spec = *codec::find_codec(expr.params[0]);
+    if (!spec.accepts(histogram.width)) return std::nullopt;
+    const auto cost =
+        spec.id == CodecId::zstd ? encoded_cost(spec, frames, nullptr) : order0_cost(spec, histogram, frames.size());
+    if (!cost) return std::nullopt;
+    return Completed{expr, *cost};
+  }
+  Pick pick = pick_order0(histogram, frames.size());
+  const auto& zstd = *codec::find_codec(static_cast<uint64_t>(CodecId::zstd));
+  if (zstd.accepts(histogram.width)) {
+    const auto cost = encoded_cost(zstd, frames, nullptr);
+    if (cost && *cost < pick.cost) pick = {CodecId::zstd, *cost};
+  }
+  if (pick.cost == kNever) return std::nullopt;
+  return Completed{literal(pick.codec), pick.cost};
+}
+
+}  // namespace
+
+std::optional<Completed> complete_order0(const Expr& structure, const Histogram& histogram, uint64_t frame_words) {
+  return order0(structure, histogram, frames_for(histogram.total(), frame_words));
+}
+
+std::optional<Completed> complete_sampled(const Expr& structure, std::span<const bits::ConstWords> frames) {
+  if (frames.empty()) return std::nullopt;
+  if (structure.op == dsl::OpId::literal) return sampled_literal(structure, frames);
+  const unsigned width = frames.front().width;
+  const auto& spec = dsl::spec_of(structure.op);
+  dsl::Node node;
+  if (!node_of(structure, width, node)) return std::nullopt;
+  Completed out{{structure.op, structure.params, {}}, 0};
+  dsl::WordList list;
+  if (spec.slot == dsl::SlotKind::word_list) {
+    auto words = spec.choose_words(node, histogram_of_all(frames));
+    if (!words) return std::nullopt;
+    list.words = std::move(*words);
+    out.cost += dsl::store_word_list(list.words).size() * 8 * kBit;
+  }
+  if (structure.children.empty()) {
+    const auto histogram = histogram_of_all(frames);
+    if (histogram.counts.size() != 1 || histogram.counts[0].first != structure.params[0]) return std::nullopt;
+    return out;
+  }
+  if (spec.invert == nullptr) return std::nullopt;
+  std::vector<std::vector<bits::OwnedWords>> below(frames.size());
+  uint64_t position = 0;
+  for (size_t f = 0; f < frames.size(); ++f) {
+    std::vector<uint64_t> counts;
+    const auto fits = spec.invert({node, &list, position, {}}, frames[f], below[f], counts);
+    if (!fits || !*fits) return std::nullopt;
+    position += frames[f].count;
+  }
+  for (size_t i = 0; i < structure.children.size(); ++i) {
+    std::vector<bits::ConstWords> streams;
+    for (auto& children : below) streams.push_back(children[i].view());
+    auto done = complete_sampled(structure.children[i], streams);
+    if (!done) return std::nullopt;
+    out.cost += done->cost;
+    out.expr.children.push_back(std::move(done->expr));
+  }
+  return out;
+}
+
+}  // namespace brevis::synth

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Completing a structure: a program whose literals leave their codec open gets, for every literal on its own, the codec
+// whose size plus decode cost is smallest. Once from order-0 statistics alone (fast, exact for whole streams), once
+// from sample streams (any operator, and codecs that statistics cannot foresee).
+//
+// Costs are in 1/256 bits, integers throughout: payload, the literal's share of tables, a frame's lane states, and a
+// fixed price a word for codecs that decode slowly (kDecodePrice in complete.cc), so that a codec must win by more than
+// it costs the reader. Errors: none; nullopt means that the structure cannot express the stream.
+#pragma once
+
+#include <optional>
+
+#include "bits/words.h"
+#include "dsl/program.h"
+
+namespace brevis::synth {
+
+struct Completed {
+  dsl::Expr expr;     // no template left
+  uint64_t cost = 0;  // of `words` words, 1/256 bits, decode price included
+};
+
+// `frame_words`: how many words of the whole stream share a frame (prices what every frame pays anew).
+std::optional<Completed> complete_order0(const dsl::Expr& structure, const codec::Histogram& histogram,
+                                         uint64_t frame_words);
+// `frames`: sample windows, each standing for a frame. All of one width.
+std::optional<Completed> complete_sampled(const dsl::Expr& structure, std::span<const bits::ConstWords> frames);
+
+}  // namespace brevis::synth

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one pass over a stream tells: the order-0 statistics of its top bits and the exact facts (every word equal,
+// a ramp, low bits never set, a float that was widened) that make some programs certain to express it. Facts hold for
+// the whole stream, never for a sample, so a program built on them cannot fail later.
+//
+// Threads: gather() is pure; StreamStats values are joined in stream order. Determinism: integers only.
+#pragma once
+
+#include <vector>
+
+#include "bits/words.h"
+#include "codec/codec.h"
+
+namespace brevis::synth {
+
+struct StreamStats {
+  unsigned width = 8;
+  uint64_t words = 0;
+  std::vector<uint64_t> top;  // how often each value of the top min(16, width) bits occurs
+  uint64_t or_mask = 0;       // bits set in some word
+  uint64_t first = 0, last = 0;
+  uint64_t step = 0;             // second - first mod 2^width
+  bool ramp = true;              // every difference equals step (constant: step 0)
+  std::vector<bool> cast_image;  // by kind of the cast operator: every word is in that widening's image
+
+  unsigned top_bits() const { return width < 16 ? width : 16; }
+  bool constant() const { return words > 0 && ramp && (step == 0 || words == 1); }
+  // Histogram of `bits` bits starting `from_top` bits below the top (from_top + bits <= top_bits()).
+  codec::Histogram field(unsigned from_top, unsigned bits) const;
+};
+
+StreamStats gather(bits::ConstWords words);
+// Adds what comes right after in the stream. Widths are equal; an empty side is the other.
+void append(StreamStats& stats, const StreamStats& next);
+
+}  // namespace brevis::synth
