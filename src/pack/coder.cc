@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pack/coder.h"
+
+#include <algorithm>
+
+#include "base/checksum.h"
+#include "dsl/encode.h"
+#include "dsl/text.h"
+#include "dsl/verify.h"
+
+namespace brevis::pack {
+namespace {
+
+constexpr uint64_t kDuplicateFrom = 4096;      // bytes; a reference costs about 30
+constexpr uint64_t kShareTablesUpTo = 262144;  // words; longer streams pay for their own tables easily
+constexpr size_t kRecentChoices = 8;           // whose tables are tried on a new stream
+constexpr uint64_t kGuessOpaqueFrom = 65536;   // bytes; shorter opaque runs are taken as bytes
+constexpr uint64_t kScanBytes = 1u << 20;
+
+dsl::Expr reference_to(uint64_t offset) { return {dsl::OpId::ref, {offset}, {}}; }
+
+// One frame read, encoded and, unless told otherwise, proved by decoding.
+struct EncodedFrame {
+  ByteVector stored;
+  bits::OwnedWords words;
+};
+
+Result<std::shared_ptr<const dsl::BoundProgram>> bind(const synth::Choice& choice,
+                                                      const std::vector<ByteVector>& tables) {
+  std::vector<std::vector<dsl::SlotTable>> slots;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    BREVIS_ASSIGN(auto table, dsl::load_slot(*choice.program, choice.program->slots()[i], tables[i]));
+    slots.push_back({std::move(table)});
+  }
+  return dsl::BoundProgram::bind(choice.program, std::move(slots));
+}
+
+synth::Stream words_of(const SpanStream& bytes, Dtype dtype, unsigned width) {
+  synth::Stream stream;
+  stream.dtype = dtype;
+  stream.width = width;
+  stream.words = bytes.bytes() / (width / 8);
+  stream.read = [&bytes, width](uint64_t first, bits::Words out) {
+    return bytes.read(first * (width / 8), out.byte_span());
+  };
+  return stream;
+}
+
+// Bytes of a whole short stream under these tables; nullopt when they lack one of its words.
+Result<std::optional<uint64_t>> size_under(const synth::Stream& stream, const synth::Choice& choice,
+                                           const dsl::BoundProgram& bound) {
+  ByteVector stored;
+  uint64_t sum = 0;
+  const uint64_t step = choice.frame_words[0];
+  for (uint64_t first = 0; first < stream.words; first += step) {
+    bits::OwnedWords words(stream.width, std::min(step, stream.words - first));
+    BREVIS_TRY(stream.read(first, words.words()));
+    stored.clear();
+    auto fits = dsl::encode_frame(bound, 0, first, words.view(), stored);
+    if (!fits || !*fits) return std::optional<uint64_t>{};
+    sum += stored.size();
+  }
+  return std::optional<uint64_t>(sum);
+}
+
+uint64_t bytes_of(const std::vector<ByteVector>& tables) {
+  uint64_t sum = 0;
+  for (const auto& table : tables) sum += table.size();
+  return sum;
+}
+
+}  // namespace
+
+Coder::Coder(const Source& source, archive::Writer& writer, Pool& pool, CoderOptions options)
+    : source_(&source), writer_(&writer), pool_(&pool), options_(std::move(options)) {}
+
+Result<Coder::Scan> Coder::scan(const SpanStream& stream, unsigned width) const {
+  struct Part {
+    ByteVector bytes;
+    synth::StreamStats stats;
+  };
+  Scan result;
+  DigestHasher hasher;
+  const uint64_t parts = (stream.bytes() + kScanBytes - 1) / kScanBytes;
+  BREVIS_TRY(ordered_parallel<Part>(
+      *pool_, parts, options_.window,
+      [&](size_t i) -> Result<Part> {
+        const uint64_t offset = i * kScanBytes;
+        const uint64_t n = std::min(kScanBytes, stream.bytes() - offset);
+        Part part;
+        part.bytes.resize(n);
+        BREVIS_TRY(stream.read(offset, part.bytes));
+        part.stats = synth::gather({part.bytes.data(), n / (width / 8), static_cast<uint8_t>(width)});
+        return part;
+      },
+      [&](size_t, Part part) -> Status {
+        hasher.update(part.bytes);
+        synth::append(result.stats, part.stats);
+        return options_.on_progress ? options_.on_progress(0) : Status{};
+      }));
+  result.digest = hasher.digest();
+  return result;
+}
+
+Result<std::optional<uint64_t>> Coder::find_equal(const SpanStream& stream, const Digest& digest,
+                                                  const RecordPlan& plan) {
+  if (plan.kind != archive::SegmentKind::tensor || plan.bundle || stream.bytes() < kDuplicateFrom)
+    return std::optional<uint64_t>{};
+  auto& offsets = seen_[{digest, stream.bytes()}];
+  for (const uint64_t offset : offsets) {
+    const SpanStream other(*source_, {{offset, stream.bytes()}});
+    ByteVector a(kScanBytes), b(kScanBytes);
+    bool equal = true;
+    for (uint64_t at = 0; at < stream.bytes() && equal; at += kScanBytes) {
+      const size_t n = static_cast<size_t>(std::min(kScanBytes, stream.bytes() - at));
+      BREVIS_TRY(stream.read(at, MutByteSpan(a).first(n)));
+      BREVIS_TRY(other.read(at, MutByteSpan(b).first(n)));
+      equal = std::equal(a.begin(), a.begin() + static_cast<ptrdiff_t>(n), b.begin());
+    }
+    if (equal) return std::optional<uint64_t>(offset);
+  }
+  offsets.push_back(plan.members.front().span.offset);
+  return std::optional<uint64_t>{};
+}
+
+Result<Coded> Coder::write_reference(uint64_t offset, const RecordPlan& plan, const Digest& digest) {
+  BREVIS_ASSIGN(auto program, dsl::build(plan.width(), reference_to(offset)));
+  archive::Record record;
+  record.program = writer_->add_program(std::make_shared<dsl::Program>(std::move(program)));
+  record.words = plan.bytes() / (plan.width() / 8);
+  record.digest = digest;
+  if (options_.on_progress) BREVIS_TRY(options_.on_progress(plan.bytes()));
+  return Coded{writer_->add_record(std::move(record)), digest, true};
+}
+
+// Opaque bytes may be weights of another format: the reading of them that gives the smallest size wins.
+Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan,
+                                    unsigned& width) {
+  synth::ChooseOptions options;
+  options.frame_bytes = options_.frame_bytes;
+  const auto wanted = options_.programs.find(std::string(dtype_info(plan.dtype).name));
+  if (wanted != options_.programs.end()) {
+    BREVIS_ASSIGN(options.wanted,
+                  dsl::parse_program("u" + std::to_string(plan.width()) + " = " + wanted->second, true));
+  }
+  width = plan.width();
+  BREVIS_ASSIGN(auto best, synth::choose(words_of(stream, plan.dtype, width), scan.stats, options));
+  const bool guess = plan.kind == archive::SegmentKind::opaque && stream.bytes() >= kGuessOpaqueFrom &&
+                     stream.bytes() % 4 == 0 && !best.frame_words.empty();
+  if (!guess) return best;
+  for (const Dtype dtype : {Dtype::BF16, Dtype::F16, Dtype::F32}) {
+    const unsigned bits = dtype_info(dtype).bits;
+    BREVIS_ASSIGN(const Scan other, this->scan(stream, bits));
+    BREVIS_ASSIGN(auto choice, synth::choose(words_of(stream, dtype, bits), other.stats, options));
+    if (choice.estimated_bytes < best.estimated_bytes) {
+      best = std::move(choice);
+      width = bits;
+    }
+  }
+  return best;
+}
+
+// The tables of an earlier stream where they cost less than tables of its own: short streams only, since every word has
+// to be known to be in them.
+Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Stream& stream, const synth::Choice& choice) {
+  std::vector<archive::Binding> own;
+  const bool may_share = !choice.tables.empty() && choice.frame_words.size() == 1 && stream.words <= kShareTablesUpTo;
+  if (may_share && !recent_.empty()) {
+    BREVIS_ASSIGN(const auto bound, bind(choice, choice.tables));
+    BREVIS_ASSIGN(const auto own_size, size_under(stream, choice, *bound));
+    uint64_t best_size = own_size ? *own_size + bytes_of(choice.tables) : UINT64_MAX;
+    const Shared* best = nullptr;
+    for (const Shared& shared : recent_) {
+      if (shared.choice.program->expr() != choice.program->expr()) continue;
+      BREVIS_ASSIGN(const auto other, bind(choice, shared.choice.tables));
+      BREVIS_ASSIGN(const auto size, size_under(stream, choice, *other));
+      if (size && *size < best_size) {
+        best_size = *size;
+        best = &shared;
+      }
+    }
+    if (best != nullptr) return best->bindings;
+  }
+  for (const ByteVector& table : choice.tables) own.push_back({writer_->add_table(table)});
+  if (!choice.tables.empty()) {
+    recent_.insert(recent_.begin(), Shared{choice, own});
+    if (recent_.size() > kRecentChoices) recent_.pop_back();
+  }
+  return own;
+}
+
+Status Coder::encode_frames(const synth::Stream& stream, const synth::Choice& choice, const dsl::BoundProgram& bound,
+                            const Digest& expected) {
+  const uint64_t step = choice.frame_words[0];
+  const uint64_t frames = (stream.words + step - 1) / step;
+  DigestHasher hasher;
+  BREVIS_TRY(ordered_parallel<EncodedFrame>(
+      *pool_, frames, options_.window,
+      [&](size_t i) -> Result<EncodedFrame> {
+        const uint64_t first = i * step;
+        EncodedFrame frame{{}, bits::OwnedWords(stream.width, std::min(step, stream.words - first))};
+        BREVIS_TRY(stream.read(first, frame.words.words()));
+        BREVIS_ASSIGN(const bool fits, dsl::encode_frame(bound, 0, first, frame.words.view(), frame.stored));
+        if (!fits) {
+          BREVIS_TRY(source_->unchanged());
+          return make_error(Errc::internal, "a program does not express the stream it was chosen for, frame " +
+                                                std::to_string(i) + " of '" + source_->path() + "'");
+        }
+        if (options_.verify) {
+          thread_local Arena arena;
+          arena.reset();
+          const auto original = frame.words.view().byte_span();
+          ByteVector decoded(original.size());
+          BREVIS_TRY(dsl::decode_frame(bound, 0, first, frame.stored, decoded, arena));
+          if (!std::equal(decoded.begin(), decoded.end(), original.begin()))
+            return make_error(Errc::internal, "frame " + std::to_string(i) + " of '" + source_->path() +
+                                                  "' does not decode to what was encoded; nothing was written, please "
+                                                  "report this");
+        }
+        return frame;
+      },
+      [&](size_t, EncodedFrame frame) -> Status {
+        hasher.update(frame.words.view().byte_span());
+        BREVIS_TRY(writer_->append_frame(frame.stored));
+        return options_.on_progress ? options_.on_progress(frame.words.view().bytes()) : Status{};
+      }));
+  if (hasher.digest() != expected)
+    return make_error(Errc::changed, "'" + source_->path() +
+                                         "' changed while it was being packed; pack it again once "
+                                         "nothing writes to it");
+  return {};
+}
+
+Result<Coded> Coder::code(const RecordPlan& plan) {
+  std::vector<Range> spans;
+  for (const Member& member : plan.members) spans.push_back(member.span);
+  const SpanStream bytes(*source_, std::move(spans));
+  BREVIS_ASSIGN(const Scan scanned, scan(bytes, plan.width()));
+  BREVIS_ASSIGN(const auto equal, find_equal(bytes, scanned.digest, plan));
+  if (equal) return write_reference(*equal, plan, scanned.digest);
+  unsigned width = plan.width();
+  BREVIS_ASSIGN(const synth::Choice choice, choose(bytes, plan, scanned, width));
+  const synth::Stream stream = words_of(bytes, plan.dtype, width);
+  archive::Record record;
+  BREVIS_ASSIGN(record.bindings, bind_tables(stream, choice));
+  std::vector<ByteVector> tables;
+  for (const auto& binding : record.bindings) tables.push_back(writer_->manifest().tables[binding.front()]);
+  BREVIS_ASSIGN(const auto bound, bind(choice, tables));
+  if (!choice.frame_words.empty()) {
+    BREVIS_TRY(encode_frames(stream, choice, *bound, scanned.digest));
+  } else if (options_.on_progress) {
+    BREVIS_TRY(options_.on_progress(bytes.bytes()));
+  }
+  record.program = writer_->add_program(choice.program);
+  record.words = stream.words;
+  record.frame_words = choice.frame_words;
+  record.digest = scanned.digest;
+  record.bundle = plan.bundle;
+  return Coded{writer_->add_record(std::move(record)), scanned.digest, false};
+}
+
+}  // namespace brevis::pack

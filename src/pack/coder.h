@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Coding one stream after the other into an archive: statistics, duplicate search, choice of program and tables, then
+// every frame encoded in parallel, decoded again and compared, and appended in order. Memory is bounded by the window
+// of frames in flight, whatever the stream's length.
+//
+// Errors:  changed (the second pass read other bytes than the first), internal (a frame that does not decode to what
+//          went in: nothing is written then), io, no_space, cancelled.
+// Threads: one caller; frames are worked on in the pool. Determinism: the caller appends in stream order, so bytes do
+//          not depend on the number of threads.
+#pragma once
+
+#include <functional>
+#include <map>
+
+#include "archive/writer.h"
+#include "base/threads.h"
+#include "pack/records.h"
+#include "pack/source.h"
+#include "synth/choose.h"
+
+namespace brevis::pack {
+
+struct CoderOptions {
+  uint64_t frame_bytes = uint64_t{512} << 10;
+  bool verify = true;
+  size_t window = 4;                                  // frames in flight
+  std::map<std::string, std::string> programs;        // dtype name -> program text
+  std::function<Status(uint64_t bytes)> on_progress;  // source bytes done; an Error stops the work
+};
+
+// What became of a stream.
+struct Coded {
+  uint32_t record = 0;
+  Digest digest;
+  bool duplicate = false;  // stored as a reference to an equal, earlier one
+};
+
+class Coder {
+ public:
+  Coder(const Source& source, archive::Writer& writer, Pool& pool, CoderOptions options);
+  Result<Coded> code(const RecordPlan& plan);
+
+ private:
+  struct Scan {
+    synth::StreamStats stats;
+    Digest digest;
+  };
+  struct Shared {  // a program and tables that an earlier stream used
+    synth::Choice choice;
+    std::vector<archive::Binding> bindings;
+  };
+  Result<Scan> scan(const SpanStream& stream, unsigned width) const;
+  Result<std::optional<uint64_t>> find_equal(const SpanStream& stream, const Digest& digest, const RecordPlan& plan);
+  Result<synth::Choice> choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan, unsigned& width);
+  Result<std::vector<archive::Binding>> bind_tables(const synth::Stream& stream, const synth::Choice& choice);
+  Status encode_frames(const synth::Stream& stream, const synth::Choice& choice, const dsl::BoundProgram& bound,
+                       const Digest& expected);
+  Result<Coded> write_reference(uint64_t offset, const RecordPlan& plan, const Digest& digest);
+
+  const Source* source_;
+  archive::Writer* writer_;
+  Pool* pool_;
+  CoderOptions options_;
+  std::map<std::pair<Digest, uint64_t>, std::vector<uint64_t>> seen_;  // (digest, bytes) -> offsets in the source
+  std::vector<Shared> recent_;
+};
+
+}  // namespace brevis::pack

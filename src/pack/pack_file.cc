@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pack/pack_file.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/checksum.h"
+#include "brevis/version.h"
+#include "pack/coder.h"
+
+namespace brevis::pack {
+namespace {
+
+constexpr uint64_t kReadBytes = 1u << 20;
+
+bool named_safetensors(const std::string& path) {
+  constexpr std::string_view kSuffix = ".safetensors";
+  return path.size() >= kSuffix.size() && path.compare(path.size() - kSuffix.size(), kSuffix.size(), kSuffix) == 0;
+}
+
+// What the verdict table says to do with a file: refused with an Error, or packed, perhaps with a warning.
+Status admit(const PackOptions& options, const FileJob& job, const Verdict& verdict, std::string& warning) {
+  const std::string file = "'" + job.source + "'";
+  switch (verdict.kind) {
+    case VerdictKind::valid: return {};
+    case VerdictKind::lenient:
+      if (options.strict)
+        return make_error(Errc::corrupt, file + " breaks a rule of safetensors: " + verdict.reason +
+                                             "; without --strict it is packed as it is");
+      warning = verdict.reason;
+      return {};
+    case VerdictKind::truncated: {
+      const std::string what =
+          "file is " + std::to_string(verdict.missing_bytes) + " bytes short of what its header declares";
+      if (options.allow_truncated && !options.strict) {
+        warning = what;
+        return {};
+      }
+      return make_error(Errc::truncated, file + ": " + what +
+                                             "; fetch it again, or pack it as it is with "
+                                             "--allow-truncated");
+    }
+    case VerdictKind::not_safetensors: break;
+  }
+  if (!named_safetensors(job.source)) return {};
+  const std::string what = "is no safetensors file: it looks like " + verdict.looks_like;
+  if (options.strict || !job.in_tree)
+    return make_error(Errc::corrupt, file + " " + what + (verdict.reason.empty() ? "" : " (" + verdict.reason + ")"));
+  warning = what;
+  return {};
+}
+
+// The whole file's SHA-256, and the digest of every record's bytes as this pass saw them, so that the digest is proved
+// to be of the same bytes that were coded. Runs beside the coding, on a thread of its own.
+class WholeDigest {
+ public:
+  WholeDigest(const Source& source, const std::vector<RecordPlan>& plans) : source_(&source), hashers_(plans.size()) {
+    for (size_t i = 0; i < plans.size(); ++i)
+      for (const Member& member : plans[i].members) spans_.emplace_back(member.span, i);
+    std::sort(spans_.begin(), spans_.end(),
+              [](const auto& a, const auto& b) { return a.first.offset < b.first.offset; });
+    thread_ = std::thread([this] {
+      try {
+        status_ = run();
+      } catch (const std::exception& e) {
+        status_ = make_error(Errc::internal, std::string("hashing the source: ") + e.what());
+      }
+    });
+  }
+  ~WholeDigest() {
+    stop_.cancel();
+    if (thread_.joinable()) thread_.join();
+  }
+  Result<Sha256> finish(const std::vector<Digest>& coded) {
+    thread_.join();
+    BREVIS_TRY(status_);
+    for (size_t i = 0; i < coded.size(); ++i)
+      if (hashers_[i].digest() != coded[i])
+        return make_error(Errc::changed, "'" + source_->path() +
+                                             "' changed while it was being packed; pack it again "
+                                             "once nothing writes to it");
+    return sha_.finish();
+  }
+
+ private:
+  Status run() {
+    ByteVector buffer(kReadBytes);
+    for (const auto& [span, record] : spans_) {
+      for (uint64_t at = 0; at < span.length;) {
+        BREVIS_TRY(stop_.check());
+        const auto part = MutByteSpan(buffer).first(static_cast<size_t>(std::min(kReadBytes, span.length - at)));
+        BREVIS_TRY(source_->read(span.offset + at, part));
+        sha_.update(part);
+        hashers_[record].update(part);
+        at += part.size();
+      }
+    }
+    return {};
+  }
+
+  const Source* source_;
+  std::vector<std::pair<Range, size_t>> spans_;
+  std::vector<DigestHasher> hashers_;
+  Sha256Hasher sha_;
+  CancelToken stop_;
+  Status status_;
+  std::thread thread_;
+};
+
+// Segments in file order; empty tensors stand before whatever starts at their offset.
+void add_segments(const std::vector<RecordPlan>& plans, const std::vector<Coded>& coded, const Verdict& verdict,
+                  archive::Writer& writer) {
+  std::vector<archive::Segment> segments;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    uint64_t offset = 0;
+    for (const Member& member : plans[i].members) {
+      segments.push_back(
+          {plans[i].kind, member.span.offset, member.span.length, member.ordinal, coded[i].record, offset});
+      offset += member.span.length;
+    }
+  }
+  for (const Member& member : empty_tensors(verdict))
+    segments.push_back({archive::SegmentKind::tensor, member.span.offset, 0, member.ordinal, 0, 0});
+  std::sort(segments.begin(), segments.end(), [](const archive::Segment& a, const archive::Segment& b) {
+    return std::make_tuple(a.offset, a.length != 0, a.ordinal) < std::make_tuple(b.offset, b.length != 0, b.ordinal);
+  });
+  for (const auto& segment : segments) writer.add_segment(segment);
+}
+
+// What changed bytes and nothing else.
+void set_provenance(const PackOptions& options, archive::Writer& writer) {
+  writer.set_provenance("packer", "brevis " BREVIS_VERSION);
+  writer.set_provenance("frame", std::to_string(options.frame_bytes));
+  writer.set_provenance("search", "off");
+  for (const auto& [dtype, text] : options.programs) writer.set_provenance("program " + dtype, text);
+}
+
+CoderOptions coder_options(const FileContext& context, archive::Writer& writer, uint64_t& reported) {
+  const PackOptions& options = *context.options;
+  CoderOptions out;
+  out.frame_bytes = options.frame_bytes;
+  out.verify = options.verify;
+  // A frame in flight costs its source, encoded and decoded bytes and the scratch of both directions.
+  const uint64_t fit = options.memory / (12 * std::max<uint64_t>(options.frame_bytes, kReadBytes));
+  out.window = static_cast<size_t>(std::clamp<uint64_t>(fit, 1, 2 * context.pool->threads()));
+  out.programs = options.programs;
+  out.on_progress = [&context, &writer, &reported](uint64_t bytes) -> Status {
+    if (context.options->cancelled && context.options->cancelled())
+      return make_error(Errc::cancelled, "stopped on request");
+    const uint64_t written = writer.bytes_written();
+    const uint64_t fresh = written - reported;
+    reported = written;
+    return context.on_progress ? context.on_progress(bytes, fresh) : Status{};
+  };
+  return out;
+}
+
+Status pack_into(const FileContext& context, const FileJob& job, PackedFile& out) {
+  const PackOptions& options = *context.options;
+  BREVIS_ASSIGN(const Source source, Source::open(job.source));
+  out.bytes_in = source.size();
+  BREVIS_ASSIGN(const Verdict verdict, examine_file(job.source));
+  out.verdict = verdict.kind;
+  out.tensors = verdict.tensors.size();
+  BREVIS_TRY(admit(options, job, verdict, out.warning));
+  const std::vector<RecordPlan> plans = cut_into_records(verdict, source.size());
+  BREVIS_ASSIGN(auto writer,
+                options.dry_run ? archive::Writer::discarding() : archive::Writer::create(job.target, options.force));
+  std::optional<WholeDigest> whole;
+  if (options.sha256) whole.emplace(source, plans);
+  uint64_t reported = 0;
+  Coder coder(source, writer, *context.pool, coder_options(context, writer, reported));
+  std::vector<Coded> coded;
+  std::vector<Digest> digests;
+  for (const RecordPlan& plan : plans) {
+    auto one = coder.code(plan);
+    if (!one) {
+      const Error error = std::move(one).error();
+      return error.kind() == Errc::cancelled ? error : Error(error).within("'" + job.source + "', " + plan.name);
+    }
+    if (one->duplicate) {
+      out.duplicate_tensors += 1;
+      out.duplicate_bytes += plan.bytes();
+    }
+    digests.push_back(one->digest);
+    coded.push_back(*one);
+  }
+  add_segments(plans, coded, verdict, writer);
+  set_provenance(options, writer);
+  if (whole) {
+    BREVIS_ASSIGN(const Sha256 digest, whole->finish(digests));
+    writer.set_sha256(digest);
+    out.sha256 = to_hex(ByteSpan(digest));
+  }
+  BREVIS_TRY(source.unchanged());
+  const FileStat& stat = source.stat();
+  BREVIS_ASSIGN(const auto sealed, writer.seal(stat.mode & 07777, stat.atime_ns, stat.mtime_ns));
+  out.bytes_out = sealed.bytes;
+  return context.on_progress ? context.on_progress(0, sealed.bytes - reported) : Status{};
+}
+
+}  // namespace
+
+PackedFile pack_file(const FileContext& context, const FileJob& job) {
+  PackedFile out;
+  out.source = job.source;
+  out.target = job.target;
+  if (Status done = pack_into(context, job, out); !done) {
+    out.action = PackAction::failed;
+    out.error = std::move(done).error();
+  }
+  return out;
+}
+
+}  // namespace brevis::pack

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One file into one archive, from verdict to durable name.
+//
+// Errors:  in the returned PackedFile (action failed); the source is never touched and nothing stays under the
+//          target's name when it fails.
+// Threads: one caller; work runs in the pool.
+#pragma once
+
+#include "base/threads.h"
+#include "brevis/pack.h"
+
+namespace brevis::pack {
+
+struct FileJob {
+  std::string source, target;
+  bool in_tree = false;  // found in a directory: files of other kinds become opaque archives with a warning
+};
+
+struct FileContext {
+  const PackOptions* options = nullptr;
+  Pool* pool = nullptr;
+  // Source bytes that were finished, and archive bytes written since the last call; an Error stops the work.
+  std::function<Status(uint64_t source_bytes, uint64_t packed_bytes)> on_progress;
+};
+
+PackedFile pack_file(const FileContext& context, const FileJob& job);
+
+}  // namespace brevis::pack

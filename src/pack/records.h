@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cutting an original file into the streams that are stored: its prefix, each large tensor, bundles of small tensors
+// that are alike, and opaque runs for everything else. Covers every byte exactly once.
+//
+// Why bundles: many networks are thousands of tiny tensors; tables, lane states and directory entries of their own
+// would cost more than they save. Alike = same dtype and same role, the last component of the name without digits.
+// Threads: pure. Errors: none.
+#pragma once
+
+#include "archive/manifest.h"
+#include "brevis/model.h"
+
+namespace brevis::pack {
+
+struct Member {
+  Range span;            // of the original file
+  uint32_t ordinal = 0;  // tensors: entry of the header
+};
+
+struct RecordPlan {
+  archive::SegmentKind kind = archive::SegmentKind::opaque;
+  Dtype dtype = Dtype::unknown;
+  std::string name;             // of the tensor, or of a bundle's role; for messages
+  std::vector<Member> members;  // in file order; one, unless a bundle
+  bool bundle = false;
+
+  uint64_t bytes() const;
+  unsigned width() const { return dtype_info(dtype).word_bits(); }
+};
+
+// Prefix, tensors and opaque runs in file order, then bundles by first member. Tensors of no bytes are in none.
+std::vector<RecordPlan> cut_into_records(const Verdict& verdict, uint64_t file_size);
+
+// Tensors of no bytes: segments without a record.
+std::vector<Member> empty_tensors(const Verdict& verdict);
+
+}  // namespace brevis::pack

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An input file that is read in several passes and must not change between them, and streams gathered from it.
+//
+// Errors:  changed when the file is no longer what it was when it was opened (also when it grew shorter while read).
+// Threads: read() and unchanged() may be called from several threads. Owns: the open file.
+#pragma once
+
+#include "base/io.h"
+
+namespace brevis::pack {
+
+class Source {
+ public:
+  static Result<Source> open(const std::string& path);
+  const std::string& path() const { return file_.path(); }
+  const FileStat& stat() const { return stat_; }
+  uint64_t size() const { return stat_.size; }
+  Status read(uint64_t offset, MutByteSpan out) const;
+  // Asks the file system once more.
+  Status unchanged() const;
+  const File& file() const { return file_; }
+
+ private:
+  File file_;
+  FileStat stat_;
+};
+
+// Spans of a source, one after the other, as one stream of bytes.
+class SpanStream {
+ public:
+  SpanStream(const Source& source, std::vector<Range> spans);
+  uint64_t bytes() const { return starts_.back(); }
+  Status read(uint64_t offset, MutByteSpan out) const;
+
+ private:
+  const Source* source_;
+  std::vector<Range> spans_;
+  std::vector<uint64_t> starts_;  // of each span in the stream, then the end
+};
+
+}  // namespace brevis::pack
