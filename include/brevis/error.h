@@ -85,14 +85,14 @@ inline Error make_error(Errc kind, std::string message) { return Error(kind, std
 #define BREVIS_CONCAT(a, b) BREVIS_CONCAT_(a, b)
 
 // BREVIS_TRY(call());  leaves the function with the call's Error if it has one.
-#define BREVIS_TRY(...)                                          \
-  do {                                                           \
-    if (auto brevis_status_ = (__VA_ARGS__); !brevis_status_)    \
-      return ::brevis::Error(std::move(brevis_status_).error()); \
+#define BREVIS_TRY(...) BREVIS_TRY_(BREVIS_CONCAT(brevis_status_, __COUNTER__), __VA_ARGS__)
+#define BREVIS_TRY_(temporary, ...)                                                                       \
+  do {                                                                                                    \
+    if (auto temporary = (__VA_ARGS__); !temporary) return ::brevis::Error(std::move(temporary).error()); \
   } while (false)
 
 // BREVIS_ASSIGN(auto value, call());  the same for a call that gives a value.
-#define BREVIS_ASSIGN(target, ...) BREVIS_ASSIGN_(BREVIS_CONCAT(brevis_result_, __LINE__), target, __VA_ARGS__)
+#define BREVIS_ASSIGN(target, ...) BREVIS_ASSIGN_(BREVIS_CONCAT(brevis_result_, __COUNTER__), target, __VA_ARGS__)
 #define BREVIS_ASSIGN_(temporary, target, ...)                          \
   auto temporary = (__VA_ARGS__);                                       \
   if (!temporary) return ::brevis::Error(std::move(temporary).error()); \

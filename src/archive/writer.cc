@@ -24,13 +24,25 @@ uint32_t number_of(std::map<std::string, uint32_t>& numbers, ByteSpan key, bool&
 }  // namespace
 
 Result<Writer> Writer::create(const std::string& path, bool overwrite) {
-  BREVIS_ASSIGN(AtomicFile file, AtomicFile::create(path, overwrite));
-  Writer writer(std::move(file));
+  Writer writer;
   writer.path_ = path;
+  BREVIS_ASSIGN(AtomicFile file, AtomicFile::create(path, overwrite));
+  writer.file_ = std::make_unique<AtomicFile>(std::move(file));
   // The place of the header: zeros until seal(), so that a torn file is no archive.
-  const ByteVector header(kHeaderBytes);
-  BREVIS_TRY(writer.file_.append(header));
+  BREVIS_TRY(writer.put(ByteVector(kHeaderBytes)));
   return writer;
+}
+
+Writer Writer::discarding() {
+  Writer writer;
+  writer.size_ = kHeaderBytes;
+  return writer;
+}
+
+Status Writer::put(ByteSpan bytes) {
+  if (file_) BREVIS_TRY(file_->append(bytes));
+  size_ += bytes.size();
+  return {};
 }
 
 uint32_t Writer::add_program(std::shared_ptr<const dsl::Program> program) {
@@ -54,8 +66,8 @@ Status Writer::append_frame(ByteSpan stored) {
     return make_error(Errc::invalid_argument, path_ + ": a frame of " + std::to_string(stored.size()) +
                                                   " stored bytes is above the limit of " +
                                                   std::to_string(kMaxStoredFrameBytes));
-  const FrameEntry entry{file_.size(), static_cast<uint32_t>(stored.size()), xxh3_64(stored)};
-  BREVIS_TRY(file_.append(stored));
+  const FrameEntry entry{size_, static_cast<uint32_t>(stored.size()), xxh3_64(stored)};
+  BREVIS_TRY(put(stored));
   manifest_.frames.push_back(entry);
   return {};
 }
@@ -98,7 +110,7 @@ Result<Writer::Sealed> Writer::seal(uint32_t mode, int64_t atime_ns, int64_t mti
       return make_error(Errc::invalid_argument, path_ + ": a segment names a record that was not added");
   }
   const ByteVector index = encode_manifest(manifest_);
-  const uint64_t index_offset = file_.size();
+  const uint64_t index_offset = size_;
   if (auto checked = decode_manifest(index, manifest_.original_size, index_offset); !checked)
     return make_error(Errc::invalid_argument,
                       path_ + ": the parts do not make an archive: " + checked.error().message());
@@ -123,12 +135,13 @@ Result<Writer::Sealed> Writer::seal(uint32_t mode, int64_t atime_ns, int64_t mti
   start.fixed<uint64_t>(stored.size());
   start.fixed<uint64_t>(xxh3_64(header));
 
-  BREVIS_TRY(file_.append(stored));
-  BREVIS_TRY(file_.append(footer));
-  BREVIS_TRY(file_.write_at(0, header));
-  BREVIS_TRY(file_.set_mode_and_times(mode, atime_ns, mtime_ns));
-  const Sealed sealed{id, file_.size()};
-  BREVIS_TRY(file_.commit());
+  BREVIS_TRY(put(stored));
+  BREVIS_TRY(put(footer));
+  const Sealed sealed{id, size_};
+  if (!file_) return sealed;
+  BREVIS_TRY(file_->write_at(0, header));
+  BREVIS_TRY(file_->set_mode_and_times(mode, atime_ns, mtime_ns));
+  BREVIS_TRY(file_->commit());
   return sealed;
 }
 

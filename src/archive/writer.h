@@ -17,11 +17,14 @@ namespace brevis::archive {
 class Writer {
  public:
   static Result<Writer> create(const std::string& path, bool overwrite);
+  // Counts bytes and keeps the index, writes nothing: what would an archive be like?
+  static Writer discarding();
 
   // Numbers of pool entries; equal entries share one number.
   uint32_t add_program(std::shared_ptr<const dsl::Program> program);
   uint32_t add_table(ByteVector stored);
   const Manifest& manifest() const { return manifest_; }
+  uint64_t bytes_written() const { return size_; }
 
   // Frames of a record are appended region by region, frame by frame, before add_record(), which gives its number.
   Status append_frame(ByteSpan stored);
@@ -41,8 +44,10 @@ class Writer {
   Result<Sealed> seal(uint32_t mode, int64_t atime_ns, int64_t mtime_ns);
 
  private:
-  explicit Writer(AtomicFile file) : file_(std::move(file)) {}
-  AtomicFile file_;
+  Writer() = default;
+  Status put(ByteSpan bytes);
+  std::unique_ptr<AtomicFile> file_;  // null: discarding
+  uint64_t size_ = 0;
   std::string path_;
   Manifest manifest_;
   Status fault_;             // of the first record that cannot be, told by seal()

@@ -25,8 +25,8 @@ struct EncodedFrame {
   bits::OwnedWords words;
 };
 
-Result<std::shared_ptr<const dsl::BoundProgram>> bind(const synth::Choice& choice,
-                                                      const std::vector<ByteVector>& tables) {
+Result<std::shared_ptr<const dsl::BoundProgram>> bind_choice(const synth::Choice& choice,
+                                                             const std::vector<ByteVector>& tables) {
   std::vector<std::vector<dsl::SlotTable>> slots;
   for (size_t i = 0; i < tables.size(); ++i) {
     BREVIS_ASSIGN(auto table, dsl::load_slot(*choice.program, choice.program->slots()[i], tables[i]));
@@ -166,13 +166,13 @@ Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Stream& st
   std::vector<archive::Binding> own;
   const bool may_share = !choice.tables.empty() && choice.frame_words.size() == 1 && stream.words <= kShareTablesUpTo;
   if (may_share && !recent_.empty()) {
-    BREVIS_ASSIGN(const auto bound, bind(choice, choice.tables));
+    BREVIS_ASSIGN(const auto bound, bind_choice(choice, choice.tables));
     BREVIS_ASSIGN(const auto own_size, size_under(stream, choice, *bound));
     uint64_t best_size = own_size ? *own_size + bytes_of(choice.tables) : UINT64_MAX;
     const Shared* best = nullptr;
     for (const Shared& shared : recent_) {
       if (shared.choice.program->expr() != choice.program->expr()) continue;
-      BREVIS_ASSIGN(const auto other, bind(choice, shared.choice.tables));
+      BREVIS_ASSIGN(const auto other, bind_choice(choice, shared.choice.tables));
       BREVIS_ASSIGN(const auto size, size_under(stream, choice, *other));
       if (size && *size < best_size) {
         best_size = *size;
@@ -245,7 +245,7 @@ Result<Coded> Coder::code(const RecordPlan& plan) {
   BREVIS_ASSIGN(record.bindings, bind_tables(stream, choice));
   std::vector<ByteVector> tables;
   for (const auto& binding : record.bindings) tables.push_back(writer_->manifest().tables[binding.front()]);
-  BREVIS_ASSIGN(const auto bound, bind(choice, tables));
+  BREVIS_ASSIGN(const auto bound, bind_choice(choice, tables));
   if (!choice.frame_words.empty()) {
     BREVIS_TRY(encode_frames(stream, choice, *bound, scanned.digest));
   } else if (options_.on_progress) {

@@ -164,8 +164,10 @@ Status pack_into(const FileContext& context, const FileJob& job, PackedFile& out
   out.tensors = verdict.tensors.size();
   BREVIS_TRY(admit(options, job, verdict, out.warning));
   const std::vector<RecordPlan> plans = cut_into_records(verdict, source.size());
-  BREVIS_ASSIGN(auto writer,
-                options.dry_run ? archive::Writer::discarding() : archive::Writer::create(job.target, options.force));
+  archive::Writer writer = archive::Writer::discarding();
+  if (!options.dry_run) {
+    BREVIS_ASSIGN(writer, archive::Writer::create(job.target, options.force));
+  }
   std::optional<WholeDigest> whole;
   if (options.sha256) whole.emplace(source, plans);
   uint64_t reported = 0;
