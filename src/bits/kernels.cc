@@ -1,1 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bits/kernels.h"
+
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "brevis/log.h"
+
+namespace brevis::bits {
+namespace {
+
+// One row per instruction set, least first. Each row starts as the row before and replaces what it has. A new variant
+// is one line here.
+struct Variant {
+  std::string_view name;
+  bool (*runs_here)();
+  void (*fill)(Kernels&);
+};
+constexpr std::array kVariants = {
+    Variant{"scalar", [] { return true; },
+            [](Kernels& table) {
+              fill_scalar_words(table);
+              fill_scalar_rans(table);
+            }},
+};
+
+// Names that BREVIS_CPU may have, least first, whether or not this build has kernels for them.
+constexpr std::array<std::string_view, 3> kNames = {"scalar", "avx2", "avx512"};
+
+struct Tables {
+  std::array<Kernels, kVariants.size()> rows;
+  size_t count = 0;
+
+  Tables() {
+    Kernels table{};
+    for (const Variant& variant : kVariants) {
+      if (!variant.runs_here()) break;
+      table.name = variant.name;
+      variant.fill(table);
+      rows[count++] = table;
+    }
+  }
+};
+
+const Tables& tables() {
+  static const Tables all;
+  return all;
+}
+
+size_t rank_of(std::string_view name) {
+  size_t rank = 0;
+  while (rank < kNames.size() && kNames[rank] != name) ++rank;
+  return rank;
+}
+
+const Kernels& choose() {
+  const Tables& all = tables();
+  const Kernels& best = all.rows[all.count - 1];
+  const char* wish = std::getenv("BREVIS_CPU");
+  if (wish == nullptr || *wish == '\0') return best;
+  const size_t wished = rank_of(wish);
+  if (wished == kNames.size()) {
+    log(LogLevel::warning,
+        "BREVIS_CPU=" + std::string(wish) + " is not one of scalar, avx2, avx512; using " + std::string(best.name));
+    return best;
+  }
+  const Kernels* chosen = &all.rows[0];
+  for (size_t i = 0; i < all.count; ++i)
+    if (rank_of(all.rows[i].name) <= wished) chosen = &all.rows[i];
+  if (chosen->name != wish)
+    log(LogLevel::warning, "BREVIS_CPU=" + std::string(wish) + " cannot be served by this CPU and build; using " +
+                               std::string(chosen->name));
+  return *chosen;
+}
+
+}  // namespace
+
+const Kernels& kernels() {
+  static const Kernels& chosen = choose();
+  return chosen;
+}
+
+std::span<const Kernels> all_kernels() { return {tables().rows.data(), tables().count}; }
+
+}  // namespace brevis::bits

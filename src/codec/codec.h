@@ -76,4 +76,8 @@ const CodecSpec* find_codec(std::string_view name);
 #include "codec/codecs.def"
 #undef CODEC
 
+// load and train of codecs without tables: corrupt, not_found.
+Result<TablePtr> no_table_load(ByteSpan stored, unsigned width);
+Result<ByteVector> no_table_train(const Histogram& histogram);
+
 }  // namespace brevis::codec

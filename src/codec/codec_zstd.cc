@@ -1,1 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// zstd: one zstd frame of the lanes' bytes. For text, repeats and structure that no other node caught.
+#include <zstd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "bits/kernels.h"
+#include "bits/log2.h"
+#include "codec/codec.h"
+
+namespace brevis::codec {
+namespace {
+
+// Part of what makes archives reproducible. Readers do not care.
+constexpr int kLevel = 12;
+
+struct FreeContexts {
+  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+};
+
+bool accepts(unsigned width) { return width >= 1 && width <= 64; }
+
+Status decode(const Table*, ByteSpan payload, bits::Words out) {
+  auto corrupt = [&](const std::string& why) { return make_error(Errc::corrupt, "zstd payload: " + why); };
+  if (out.count == 0) return payload.empty() ? Status{} : corrupt("bytes but no words");
+  // The magic, since libzstd may also know frames of the years before its format settled. The size, so that a frame
+  // which says it is larger is not unpacked at all.
+  uint32_t magic = 0;
+  if (payload.size() >= sizeof magic) std::memcpy(&magic, payload.data(), sizeof magic);
+  if (magic != ZSTD_MAGICNUMBER) return corrupt("no zstd frame");
+  if (ZSTD_getFrameContentSize(payload.data(), payload.size()) != out.bytes())
+    return corrupt("not a frame of " + std::to_string(out.bytes()) + " bytes");
+  if (ZSTD_findFrameCompressedSize(payload.data(), payload.size()) != payload.size())
+    return corrupt("not exactly one frame");
+  thread_local const std::unique_ptr<ZSTD_DCtx, FreeContexts> context(ZSTD_createDCtx());
+  if (context == nullptr) return make_error(Errc::internal, "zstd: no memory to decode");
+  const size_t got = ZSTD_decompressDCtx(context.get(), out.data, out.bytes(), payload.data(), payload.size());
+  if (ZSTD_isError(got)) return corrupt(ZSTD_getErrorName(got));
+  if (got != out.bytes()) return corrupt("gives " + std::to_string(got) + " bytes");
+  if (out.width < 8 * out.lane() && bits::kernels().any_bits(out) > bits::low_mask(out.width))
+    return corrupt("words of more than " + std::to_string(out.width) + " bits");
+  return {};
+}
+
+Status encode(const Table*, bits::ConstWords in, ByteVector& out) {
+  if (in.count == 0) return {};
+  thread_local const std::unique_ptr<ZSTD_CCtx, FreeContexts> context(ZSTD_createCCtx());
+  if (context == nullptr) return make_error(Errc::internal, "zstd: no memory to encode");
+  ZSTD_CCtx* const zstd = context.get();
+  ZSTD_CCtx_reset(zstd, ZSTD_reset_session_and_parameters);
+  ZSTD_CCtx_setParameter(zstd, ZSTD_c_compressionLevel, kLevel);
+  ZSTD_CCtx_setParameter(zstd, ZSTD_c_contentSizeFlag, 1);
+  ZSTD_CCtx_setParameter(zstd, ZSTD_c_checksumFlag, 0);
+  const size_t at = out.size();
+  out.resize(at + ZSTD_compressBound(in.bytes()));
+  const size_t size = ZSTD_compress2(zstd, out.data() + at, out.size() - at, in.data, in.bytes());
+  if (ZSTD_isError(size)) {
+    out.resize(at);
+    return make_error(Errc::internal, std::string("zstd: ") + ZSTD_getErrorName(size));
+  }
+  out.resize(at + size);
+  return {};
+}
+
+// What zstd's literals cost when it finds no repeats: the order-0 entropy of all bytes together.
+uint64_t estimate(const Table*, const Histogram& histogram) {
+  std::array<uint64_t, 256> counts{};
+  uint64_t total = 0;
+  for (const auto& [word, count] : histogram.counts)
+    for (unsigned byte = 0; byte < bits::lane_bytes(histogram.width); ++byte, total += count)
+      counts[word >> 8 * byte & 0xff] += count;
+  if (total == 0) return 0;
+  uint64_t cost = 0;
+  for (const uint64_t count : counts)
+    if (count != 0) cost += count * (bits::log2_fixed(total) - bits::log2_fixed(count)) >> 8;
+  return std::min(cost, total * 8 * 256);
+}
+
+}  // namespace
+
+const CodecSpec zstd_codec = {.id = CodecId::zstd,
+                              .name = "zstd",
+                              .since = 1,
+                              .needs_table = false,
+                              .accepts = accepts,
+                              .load = no_table_load,
+                              .decode = decode,
+                              .train = no_table_train,
+                              .encode = encode,
+                              .estimate = estimate};
+
+}  // namespace brevis::codec

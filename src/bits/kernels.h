@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The inner loops that carry most bytes, behind one table of function pointers that is chosen once per process by CPU
+// (or by BREVIS_CPU=scalar|avx2|avx512). The scalar functions define what each entry does; a faster variant lives in a
+// file of its own (kernels_avx2.cc, ...), replaces the entries that it has in the table it is given, and must equal
+// scalar for every input. Kernels never allocate and never fail: their callers have checked what they are given.
+//
+// Threads: the table is constant once chosen. Owns: nothing.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "bits/words.h"
+
+namespace brevis::bits {
+
+// Decoding state of interleaved rANS (docs/format.md, "Lanes"): 32-bit states and the 16-bit words yet to be read.
+struct RansCursor {
+  unsigned lanes;       // 1, 4, 16 or 64
+  uint32_t* states;     // lanes of them, each at least 2^16
+  const uint8_t* next;  // little-endian 16-bit words, unaligned
+  const uint8_t* end;   // next + a multiple of 2
+
+  size_t words_left() const { return static_cast<size_t>(end - next) / 2; }
+};
+
+// An alias table of 4,096 slots as decoders want it, in two equal forms.
+struct AliasDecoder {
+  static constexpr unsigned kScaleBits = 12;
+  unsigned log_buckets;   // 4, 5 or 6; bucket = slot >> (12 - log_buckets)
+  const uint32_t* slots;  // by slot: frequency | rank << 12 | symbol << 24
+  // By bucket, 64 entries each (those beyond the last bucket are zero): the first slot that belongs to the second
+  // symbol, then for first and second symbol its frequency, what to take off the slot (mod 4,096) to get the rank, and
+  // the symbol itself.
+  const uint16_t* threshold;
+  const uint16_t* frequency[2];
+  const uint16_t* offset[2];
+  const uint8_t* symbol[2];
+};
+
+// One symbol's constants for encoding: x / frequency without a division, since
+// floor(x / f) = floor(2x * ceil(2^63 / f) / 2^64) for x < 2^32, f < 2^16.
+struct RansSymbol {
+  uint64_t reciprocal;  // ceil(2^63 / frequency)
+  uint32_t limit;       // states from here on give up 16 bits first: frequency << (32 - scale bits)
+  uint16_t frequency;   // 0: the symbol cannot be coded
+  uint16_t start;       // sum of the frequencies of all symbols before
+};
+
+struct AliasEncoder {
+  const RansSymbol* symbols;  // 64, those with no frequency all zero
+  const uint16_t* slot_of;    // 4,096: start + rank -> slot
+};
+
+// Slots are start + rank.
+struct RansDecoder {
+  unsigned scale_bits;    // 12..16
+  const uint32_t* slots;  // by slot: frequency | rank << 16
+  const void* words;      // by slot: the word, in the lane of its width
+};
+
+struct RansEncoder {
+  unsigned scale_bits;
+  const RansSymbol* symbols;
+};
+
+struct Kernels {
+  std::string_view name;  // "scalar", "avx2", "avx512"
+
+  // The bitwise or of all words.
+  uint64_t (*any_bits)(ConstWords in);
+  // in.count fields of b bits, lowest bit first, little-endian, padded with zeros to (count * b + 7) / 8 bytes;
+  // 1 <= b <= in.width. Words have no bits above b.
+  void (*pack)(ConstWords in, unsigned b, uint8_t* out);
+  // The inverse; `in` has exactly those bytes. Padding is not looked at.
+  void (*unpack)(const uint8_t* in, unsigned b, Words out);
+
+  // Decodes rounds of cursor.lanes symbols each, symbol by symbol in lane order, for as long as at least `lanes` words
+  // are left before a round (so that nothing needs checking inside it) and at most `rounds`; gives the rounds done.
+  size_t (*alias_decode)(const AliasDecoder& table, RansCursor& cursor, uint8_t* out, size_t rounds);
+  // The same over words of any width; out.count = rounds * lanes.
+  size_t (*rans_decode)(const RansDecoder& table, RansCursor& cursor, Words out, size_t rounds);
+
+  // Encodes in[count - 1] down to in[0], symbol i in lane i % lanes, from the states given. Writes the 16-bit words
+  // below `words_end` (at most count of them), first to be read lowest, and gives the lowest; nullptr when a symbol
+  // has no frequency (what was written is then meaningless).
+  uint16_t* (*alias_encode)(const AliasEncoder& table, unsigned lanes, uint32_t* states, const uint8_t* in,
+                            size_t count, uint16_t* words_end);
+  // The same by symbol index. Every index has a frequency.
+  uint16_t* (*rans_encode)(const RansEncoder& table, unsigned lanes, uint32_t* states, const uint16_t* in, size_t count,
+                           uint16_t* words_end);
+};
+
+// The table in use. The first call reads BREVIS_CPU; a value that this CPU or build cannot serve is logged and the
+// nearest lesser one taken.
+const Kernels& kernels();
+// Every table that this CPU can run, scalar first: for tests and benchmarks.
+std::span<const Kernels> all_kernels();
+
+// What kernels.cc puts together; only it and the variants need these.
+void fill_scalar_words(Kernels& table);  // kernels_words.cc
+void fill_scalar_rans(Kernels& table);   // kernels_rans.cc
+
+}  // namespace brevis::bits

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bits/kernels.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "bits/bit_io.h"
+#include "support/words.h"
+
+using namespace brevis;
+
+namespace {
+
+// The definition of packing, a bit at a time.
+ByteVector pack_by_bits(bits::ConstWords in, unsigned b) {
+  ByteVector out;
+  bits::BitWriter writer(out);
+  for (size_t i = 0; i < in.count; ++i) writer.put(in.at(i), b);
+  writer.finish();
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("kernels: scalar is always there and first") {
+  REQUIRE(!bits::all_kernels().empty());
+  CHECK(bits::all_kernels().front().name == "scalar");
+  bool found = false;
+  for (const auto& table : bits::all_kernels()) found = found || table.name == bits::kernels().name;
+  CHECK(found);
+}
+
+TEST_CASE("kernels: pack and unpack equal the definition for every width, size and length") {
+  for (const auto& table : bits::all_kernels()) {
+    CAPTURE(table.name);
+    for (unsigned width = 1; width <= 64; ++width) {
+      for (unsigned b = 1; b <= width; b += width > 20 ? 3 : 1) {
+        for (size_t count : {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 127, 200, 513}) {
+          const auto narrow = test::make_words(test::Shape::uniform, b, count, width * 1000 + count);
+          bits::OwnedWords in(width, count), out(width, count);
+          for (size_t i = 0; i < count; ++i) in.words().set(i, narrow.view().at(i));
+          const ByteVector expected = pack_by_bits(in.view(), b);
+          ByteVector packed(expected.size() + 1, 0xee);
+          table.pack(in.view(), b, packed.data());
+          REQUIRE(packed.back() == 0xee);
+          packed.pop_back();
+          REQUIRE(packed == expected);
+          // From an unaligned place, with ones behind the last byte.
+          ByteVector shifted(packed.size() + 1);
+          if (!packed.empty()) std::memcpy(shifted.data() + 1, packed.data(), packed.size());
+          table.unpack(shifted.data() + 1, b, out.words());
+          REQUIRE(
+              std::equal(out.view().byte_span().begin(), out.view().byte_span().end(), in.view().byte_span().begin()));
+          uint64_t all = 0;
+          for (size_t i = 0; i < count; ++i) all |= in.view().at(i);
+          REQUIRE(table.any_bits(in.view()) == all);
+        }
+      }
+    }
+  }
+}
