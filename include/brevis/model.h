@@ -41,7 +41,7 @@ struct Verdict {
   uint64_t reason_offset = 0;
   uint64_t missing_bytes = 0;  // truncated: how many bytes the file is short of what its header declares
   std::string looks_like;      // not_safetensors: "Git LFS pointer", "zip archive (PyTorch checkpoint?)", ...
-  uint64_t prefix_bytes = 0;   // 8 + header length; 0 when not_safetensors
+  uint64_t prefix_bytes = 0;   // 8 + header length; 0 when not_safetensors or when the file ends within the header
   bool metadata_present = false;
   std::vector<std::pair<std::string, std::string>> metadata;  // string entries, in header order
   // valid: every tensor. lenient and truncated: the sane ones (span whole inside the file, overlapping no other,
