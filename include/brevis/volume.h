@@ -35,7 +35,9 @@ constexpr NodeId kRootNode = 1;
 
 struct NodeAttr {
   NodeId id = 0;
-  uint64_t inode = 0;  // from (device, inode, size, mtime) of the backing file: a replaced archive gets a new one
+  // Archives: from (device, inode, size, mtime) of the backing file, so that a replaced one gets a new number. Others:
+  // from (device, inode) alone: a file that is written in place stays itself, as in any file system.
+  uint64_t inode = 0;
   uint64_t size = 0, blocks = 0;  // blocks of 512 bytes, of the original
   int64_t mtime_ns = 0, ctime_ns = 0, atime_ns = 0;
   uint32_t mode = 0, uid = 0, gid = 0, links = 1;
@@ -71,7 +73,8 @@ class Volume {
   virtual ~Volume() = default;
 
   // Each successful lookup adds one reference to the node, forget() takes n back. The name ".brevis" at the root is the
-  // tree of the raw archives (hidden from listings).
+  // tree of the raw archives (hidden from listings). A replaced archive is a new node; the old one lives on for those
+  // who have it open. Errors: not_found; io.
   virtual Result<NodeAttr> lookup(NodeId parent, std::string_view name) = 0;
   virtual void forget(NodeId node, uint64_t n) = 0;
   virtual Result<NodeAttr> attributes(NodeId node) = 0;
@@ -80,13 +83,20 @@ class Volume {
   virtual Result<std::string> link_target(NodeId node) = 0;
 
   // Opening reads an archive's index; damaged ones are io errors here. Closing is releasing the pointer.
+  // A version that is gone from under the node's name is an io error with ESTALE: look the name up again.
   virtual Result<std::shared_ptr<FileHandle>> open_file(NodeId node) = 0;
+  // The same for callers that must not wait: `done` is called exactly once, on the calling thread when the index is at
+  // hand, on a worker when storage must be waited for.
+  using OpenDone = std::function<void(Result<std::shared_ptr<FileHandle>>)>;
+  virtual void open_file_then(NodeId node, OpenDone done) { done(open_file(node)); }
   // [offset, offset + length) cut to the file's end; 0 bytes at and past it. `done` is called exactly once.
   virtual void read(const std::shared_ptr<FileHandle>& file, Range range, ReadDone done) = 0;
-  // Attributes of the version this handle keeps.
+  // Attributes of the version this handle keeps; of files passed through, as they are now.
   virtual NodeAttr handle_attributes(const FileHandle& file) = 0;
 
-  // Extended attributes user.brevis.{sha256,ratio,archive,format}; other files: the source's own are not shown.
+  // Extended attributes of archives' files: user.brevis.sha256 (hex, of the original), ratio (packed size over
+  // original, four decimals), archive (its path below the source), format (version). Other files have none: the
+  // source's own are not shown. Errors: io with ENODATA for a name that is not there.
   virtual Result<std::vector<std::string>> attribute_names(NodeId node) = 0;
   virtual Result<std::string> attribute(NodeId node, std::string_view name) = 0;
 

@@ -56,6 +56,13 @@ class File {
   // last component is followed, otherwise it is an error (io, ELOOP).
   static Result<File> open_at(int at, const std::string& path, bool follow = true);
   static Result<File> open(const std::string& path);
+  // An open descriptor with the name it goes by in messages.
+  static File adopt(UniqueFd fd, std::string path) {
+    File file;
+    file.fd_ = std::move(fd);
+    file.path_ = std::move(path);
+    return file;
+  }
 
   const std::string& path() const { return path_; }
   int fd() const { return fd_.get(); }

@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decoded frames in memory, least recently used first out, under a hard cap. Knows keys and bytes, nothing of tensors
-// or programs. (A disk tier behind it comes as rooms of its own: index, blocks.)
+// Decoded frames in memory under a hard cap. Knows keys and bytes, nothing of tensors or programs. (A disk tier behind
+// it comes as rooms of its own: index, blocks.)
 //
-// Errors:  none: what does not fit is not kept.
-// Threads: any. Blocks are immutable once inserted and live on with their readers after eviction.
+// The cap counts every block that lives, also those that only a reader still holds, the buffers kept for reuse, and
+// what others charge. Fresh pages cost as much time as a decode, so buffers of dead blocks are kept and handed out
+// again. Blocks that readers have taken whole are in the kernel's page cache by then: they go first, oldest first, so
+// that one long stream does not push out what others come back for.
+//
+// Errors:  std::bad_alloc from allocate(); otherwise none: what does not fit is not kept.
+// Threads: any. A block is written by whoever allocated it until it is inserted, and immutable from then on.
 // Owns:    the blocks it holds; memory charged by charge() belongs to somebody else but counts against the cap.
 #pragma once
 
-#include <list>
 #include <memory>
-#include <optional>
-#include <unordered_map>
 
-#include "base/threads.h"
 #include "brevis/types.h"
 
 namespace brevis::cache {
 
-// A decoded frame, 64-byte aligned, with kSlack spare bytes behind it.
+struct StoreState;
+
+// Bytes on a 64-byte boundary, with kSlack spare bytes behind them that vector kernels may overwrite.
 class Block {
  public:
-  static std::shared_ptr<Block> allocate(size_t bytes);
+  static constexpr size_t kSlack = 64;
   ~Block();
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
@@ -30,9 +33,12 @@ class Block {
   size_t size() const { return size_; }
 
  private:
-  Block(uint8_t* data, size_t size) : data_(data), size_(size) {}
+  friend class Store;
+  Block(std::shared_ptr<StoreState> state, uint8_t* data, size_t size, size_t capacity)
+      : state_(std::move(state)), data_(data), size_(size), capacity_(capacity) {}
+  std::shared_ptr<StoreState> state_;
   uint8_t* data_;
-  size_t size_;
+  size_t size_, capacity_;
 };
 using BlockPtr = std::shared_ptr<const Block>;
 
@@ -49,19 +55,31 @@ struct KeyHash {
 class Store {
  public:
   explicit Store(uint64_t capacity_bytes);
-  BlockPtr find(const Key& key);
-  // Keeps the block if it fits beside what is charged, evicting others.
-  void insert(const Key& key, BlockPtr block);
-  // Memory held elsewhere that counts against the cap (indexes, decodes under way): evicts to make room.
+  // Blocks may outlive it.
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // A block to write to. Evicts to make room; beyond the cap only when readers hold that much.
+  std::shared_ptr<Block> allocate(size_t bytes);
+  // nullptr on a miss. `serving`: how many of its bytes the caller is about to hand to a reader.
+  BlockPtr find(const Key& key, size_t serving = 0);
+  // Keeps the block if it fits. A key that is there already keeps its block.
+  void insert(const Key& key, BlockPtr block, size_t serving = 0);
+  // Memory held elsewhere that counts against the cap (indexes, scratch): evicts to make room. Negative: given back.
   void charge(int64_t bytes);
+
+  uint64_t capacity() const;
   struct Counters {
-    uint64_t bytes, charged, blocks, hits, misses, evictions;
+    uint64_t bytes = 0;    // of all living blocks and spare buffers
+    uint64_t charged = 0;  // by charge()
+    uint64_t blocks = 0;   // kept under a key
+    uint64_t hits = 0, misses = 0, evictions = 0;
   };
   Counters counters() const;
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  std::shared_ptr<StoreState> state_;
 };
 
 }  // namespace brevis::cache
