@@ -1,1 +1,176 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "pack/inventory.h"
+
+#include <fcntl.h>
+
+#include <filesystem>
+
+#include "base/io.h"
+
+namespace brevis::pack {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+constexpr std::string_view kArchiveSuffix = ".brv";
+
+bool ends_with(const std::string& text, std::string_view suffix) {
+  return text.size() >= suffix.size() && text.compare(text.size() - suffix.size(), suffix.size(), suffix) == 0;
+}
+
+std::string join(const std::string& directory, const std::string& name) {
+  return directory.empty() ? name : directory + "/" + name;
+}
+
+// The last component of a path as a person wrote it ("models/a/" is "a", "." is the working directory's name).
+std::string name_of(const std::string& path) {
+  std::error_code ignored;
+  stdfs::path clean = stdfs::path(path).lexically_normal();
+  if (clean.filename().empty() || clean.filename() == "." || clean.filename() == "..")
+    clean = stdfs::weakly_canonical(stdfs::absolute(clean, ignored), ignored);
+  return clean.filename().empty() ? clean.parent_path().filename().string() : clean.filename().string();
+}
+
+class Walk {
+ public:
+  Walk(const PackOptions& options, Inventory& out) : options_(options), out_(out) {}
+
+  // The tree below `source` into `target`; an empty target packs in place.
+  Status tree(const std::string& source, const std::string& target) {
+    std::error_code failed;
+    root_ = stdfs::canonical(source, failed);
+    if (failed) return Error::from_errno(failed.value(), "finding '" + source + "'");
+    in_place_ = target.empty();
+    directory(source, in_place_ ? source : target, 0);
+    return {};
+  }
+
+ private:
+  // Deeper trees are link loops made by hand or damage.
+  static constexpr int kMaxDepth = 128;
+
+  void fail(const std::string& path, Error error) {
+    Item item;
+    item.source = path;
+    item.action = PackAction::failed;
+    item.in_tree = true;
+    item.error = std::move(error);
+    out_.items.push_back(std::move(item));
+  }
+
+  void directory(const std::string& source, const std::string& target, int depth) {
+    if (depth > kMaxDepth)
+      return fail(source, make_error(Errc::invalid_argument, "'" + source + "' is nested deeper than " +
+                                                                 std::to_string(kMaxDepth) + " directories"));
+    auto entries = list_directory_at(AT_FDCWD, source);
+    if (!entries) return fail(source, std::move(entries).error());
+    if (!in_place_) out_.directories.push_back(target);
+    for (const DirEntry& entry : *entries) visit(join(source, entry.name), join(target, entry.name), depth);
+  }
+
+  void visit(const std::string& source, const std::string& target, int depth) {
+    auto stat = stat_at(AT_FDCWD, source, false);
+    if (!stat) return fail(source, std::move(stat).error());
+    if (stat->is_symlink()) return link(source, target, depth);
+    if (stat->is_directory()) return directory(source, target, depth + 1);
+    if (stat->is_regular()) return file(source, target, stat->size);
+    Item item{source, target, PackAction::skipped, {}, 0, true, std::nullopt};
+    out_.items.push_back(std::move(item));
+  }
+
+  void link(const std::string& source, const std::string& target, int depth) {
+    std::error_code failed;
+    const stdfs::path real = stdfs::canonical(source, failed);
+    const auto inside = failed ? stdfs::path() : real.lexically_relative(root_);
+    const bool leaves = !failed && (inside.empty() || *inside.begin() == "..");
+    if (options_.follow_links && (leaves || in_place_) && !failed) {
+      if (in_place_ && !leaves) return;  // reached by its own path
+      auto stat = stat_at(AT_FDCWD, source, true);
+      if (!stat) return fail(source, std::move(stat).error());
+      if (stat->is_directory()) return directory(source, target, depth + 1);
+      if (stat->is_regular()) return file(source, target, stat->size);
+      return;
+    }
+    if (in_place_) return;  // links stay where they are
+    auto text = read_link_at(AT_FDCWD, source);
+    if (!text) return fail(source, std::move(text).error());
+    if (leaves)
+      return fail(source, make_error(Errc::invalid_argument, "'" + source + "' is a link to '" + *text +
+                                                                 "', outside the tree; --follow packs what it points "
+                                                                 "to"));
+    Item item{source, target, PackAction::linked, *text, 0, true, std::nullopt};
+    // An absolute link would go on pointing into the source tree.
+    if (!text->empty() && text->front() == '/' && !failed)
+      item.link_target = real.lexically_relative(stdfs::canonical(stdfs::path(source).parent_path(), failed)).string();
+    out_.items.push_back(std::move(item));
+  }
+
+  void file(const std::string& source, const std::string& target, uint64_t bytes) {
+    Item item{source, target, PackAction::copied, {}, bytes, true, std::nullopt};
+    if (ends_with(source, kArchiveSuffix)) {
+      if (in_place_) return;
+    } else if (bytes >= options_.opaque_min || ends_with(source, ".safetensors") || is_safetensors(source)) {
+      item.action = PackAction::packed;
+      item.target += kArchiveSuffix;
+    } else if (in_place_) {
+      return;
+    }
+    out_.bytes += bytes;
+    out_.items.push_back(std::move(item));
+  }
+
+  // Small files only (model caches hold blobs without extension).
+  static bool is_safetensors(const std::string& path) {
+    auto verdict = examine_file(path);
+    return verdict && verdict->kind != VerdictKind::not_safetensors;
+  }
+
+  const PackOptions& options_;
+  Inventory& out_;
+  stdfs::path root_;
+  bool in_place_ = false;
+};
+
+bool is_existing_directory(const std::string& path) {
+  const auto stat = stat_at(AT_FDCWD, path, true);
+  return stat && stat->is_directory();
+}
+
+// A file named on the command line.
+void single_file(const std::string& source, const std::string& target, uint64_t bytes, Inventory& out) {
+  out.items.push_back({source, target, PackAction::packed, {}, bytes, false, std::nullopt});
+  out.bytes += bytes;
+}
+
+}  // namespace
+
+Result<Inventory> take_inventory(const PackOptions& options) {
+  if (options.sources.empty()) return make_error(Errc::invalid_argument, "nothing to pack: name a file or directory");
+  Inventory out;
+  const bool several = options.sources.size() > 1;
+  if (several && !options.target.empty()) out.directories.push_back(options.target);
+  for (const std::string& source : options.sources) {
+    BREVIS_ASSIGN(const FileStat stat, stat_at(AT_FDCWD, source, true));
+    const std::string below = several && !options.target.empty() ? join(options.target, name_of(source)) : "";
+    if (stat.is_directory()) {
+      BREVIS_TRY(Walk(options, out).tree(source, several ? below : options.target));
+      continue;
+    }
+    if (!stat.is_regular())
+      return make_error(Errc::invalid_argument, "'" + source + "' is neither a file nor a directory");
+    if (ends_with(source, kArchiveSuffix))
+      return make_error(Errc::invalid_argument, "'" + source + "' is named as an archive already");
+    std::string target = source + std::string(kArchiveSuffix);
+    if (several && !options.target.empty()) {
+      target = below + std::string(kArchiveSuffix);
+    } else if (!options.target.empty()) {
+      target = is_existing_directory(options.target)
+                   ? join(options.target, name_of(source) + std::string(kArchiveSuffix))
+                   : options.target;
+    }
+    single_file(source, target, stat.size, out);
+  }
+  return out;
+}
+
+}  // namespace brevis::pack
