@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Scratch memory of one call: buffers handed out in order, all given back at once, the pages kept for the next call,
-// so that decoding allocates nothing in steady state. Buffers are 64-byte aligned and followed by at least 64 spare
-// bytes, which vector kernels may read (never rely on) and overwrite.
+// so that decoding allocates nothing in steady state; or given back down to a mark, as a stack. Buffers are 64-byte
+// aligned and followed by at least 64 spare bytes, which vector kernels may read (never rely on) and overwrite.
 //
 // Errors:  std::bad_alloc when memory runs out (caught at the boundary that `guarded` work enters through).
-// Threads: one thread at a time. Owns: every buffer until reset() or destruction.
+// Threads: one thread at a time. Owns: every buffer until reset(), rewind() or destruction.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +29,12 @@ class Arena {
   }
   // Everything taken so far is free again; memory stays with the arena.
   void reset() { current_ = used_ = 0; }
+  // Everything taken after mark() is free again. Requires: no reset() in between.
+  struct Mark {
+    size_t chunk, used;
+  };
+  Mark mark() const { return {current_, used_}; }
+  void rewind(Mark mark) { current_ = mark.chunk, used_ = mark.used; }
   size_t capacity() const {
     size_t sum = 0;
     for (const auto& chunk : chunks_) sum += chunk.size;

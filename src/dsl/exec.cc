@@ -1,1 +1,252 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A frame is run in two steps. First its header is read, which gives the length and payload of every stream, so that
+// all that can be wrong about sizes is found before anything is decoded. Then the nodes are evaluated from the leaves
+// up, each into a buffer of the arena that its parent took, the root into the caller's bytes. Siblings stay alive until
+// their parent has run; what they needed below them does not. The gate (verify.h) has bounded the sum of all streams.
+#include "dsl/exec.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/coding.h"
+#include "dsl/fused.h"
+#include "dsl/verify.h"
+
+namespace brevis::dsl {
+namespace {
+
+Error in_node(Error error, const OpSpec& spec, uint32_t node) {
+  return std::move(error).within(std::string(spec.name) + " (node " + std::to_string(node) + ")");
+}
+
+// Every operator with a word list has the list's size as its first parameter.
+Result<std::shared_ptr<const WordList>> load_word_list(const Node& node, ByteSpan stored) {
+  auto list = std::make_shared<WordList>();
+  const uint64_t size = node.params[0], limit = bits::low_mask(node.width);
+  if (stored.size() < size) return make_error(Errc::corrupt, "a word list is shorter than its program says");
+  list->words.reserve(size);
+  ByteReader reader(stored);
+  uint64_t least = 0;
+  bool full = false;
+  for (uint64_t i = 0; i < size; ++i) {
+    if (full) return make_error(Errc::corrupt, "a word list goes on after the largest word");
+    BREVIS_ASSIGN(const uint64_t step, reader.varint_up_to(limit - least, "step of a word list"));
+    list->words.push_back(least + step);
+    full = least + step == limit;
+    least += step + 1;
+  }
+  if (!reader.at_end()) return make_error(Errc::corrupt, "a word list is longer than its program says");
+  return std::shared_ptr<const WordList>(std::move(list));
+}
+
+Status check_bound(const Program& program, const std::vector<std::vector<SlotTable>>& tables) {
+  if (tables.size() != program.slots().size())
+    return make_error(Errc::corrupt, std::to_string(tables.size()) + " tables are bound to a program with " +
+                                         std::to_string(program.slots().size()) + " slots");
+  for (size_t slot = 0; slot < tables.size(); ++slot) {
+    if (tables[slot].empty() || tables[slot].size() > kMaxTableSet)
+      return make_error(Errc::corrupt, "slot " + std::to_string(slot) + " has " + std::to_string(tables[slot].size()) +
+                                           " tables; 1 to " + std::to_string(kMaxTableSet) + " are possible");
+    for (const SlotTable& table : tables[slot])
+      if (program.slots()[slot].codec ? !table.codec : !table.list)
+        return make_error(Errc::corrupt, "slot " + std::to_string(slot) + " is bound to a table of another kind");
+  }
+  for (const Node& node : program.nodes())
+    if (node.op == OpId::literal && node.params.empty())
+      return make_error(Errc::invalid_argument, "a template's literals need codecs before it can run");
+  if (!program.regions().empty() && program.width() % 8 != 0)
+    return make_error(Errc::invalid_argument,
+                      "words of " + std::to_string(program.width()) + " bits are no whole bytes of a file");
+  return {};
+}
+
+Status evaluate(const FrameView& frame, uint32_t at, bits::Words out, Arena& arena);
+
+Status decode_literal(const FrameView& frame, uint32_t at, bits::Words out) {
+  const Node& node = frame.bound.program().nodes()[at];
+  const codec::Table* table = node.slot < 0 ? nullptr : frame.table(at).codec.get();
+  return codec::find_codec(node.params[0])->decode(table, frame.at(at).payload, out);
+}
+
+Status run_node(const FrameView& frame, uint32_t at, bits::Words out, Arena& arena) {
+  const Node& node = frame.bound.program().nodes()[at];
+  const OpSpec& spec = spec_of(node.op);
+  const size_t arity = node.children.size();
+  bits::Words* in = reinterpret_cast<bits::Words*>(arena.take(arity * sizeof(bits::Words)));
+  for (size_t i = 0; i < arity; ++i) {
+    const Node& child = frame.bound.program().nodes()[node.children[i]];
+    const size_t words = frame.at(node.children[i]).words;
+    in[i] = {arena.take(words * bits::lane_bytes(child.width)), words, child.width};
+  }
+  for (size_t i = 0; i < arity; ++i) BREVIS_TRY(evaluate(frame, node.children[i], in[i], arena));
+  bits::ConstWords* views = reinterpret_cast<bits::ConstWords*>(arena.take(arity * sizeof(bits::ConstWords)));
+  std::copy(in, in + arity, views);
+  const WordList* list = spec.slot == SlotKind::word_list ? frame.table(at).list.get() : nullptr;
+  const NodeArgs args{node, list, frame.first_word, std::span(frame.at(at).counts, spec.counts)};
+  if (Status status = spec.run(args, {views, arity}, out); !status) return in_node(std::move(status).error(), spec, at);
+  return {};
+}
+
+Status evaluate(const FrameView& frame, uint32_t at, bits::Words out, Arena& arena) {
+  const Arena::Mark mark = arena.mark();
+  Status status = [&] {
+    if (const FusedRun fused = frame.bound.fused(at)) return fused(frame, at, out, arena);
+    const Node& node = frame.bound.program().nodes()[at];
+    if (node.op != OpId::literal) return run_node(frame, at, out, arena);
+    Status decoded = decode_literal(frame, at, out);
+    if (!decoded) return Status(in_node(std::move(decoded).error(), spec_of(node.op), at));
+    return decoded;
+  }();
+  arena.rewind(mark);
+  return status;
+}
+
+// Words of whole bytes, lanes to file order.
+void store_words(bits::ConstWords words, uint8_t* out) {
+  const size_t bytes = words.width / 8, lane = words.lane();
+  if (bytes == lane) {
+    if (words.count != 0) std::memcpy(out, words.data, words.bytes());
+    return;
+  }
+  for (size_t i = 0; i < words.count; ++i) std::memcpy(out + i * bytes, words.data + i * lane, bytes);
+}
+
+// Counts and table choice of one node, and the lengths of its children.
+Status read_node(const BoundProgram& bound, uint32_t root, uint32_t at, ByteReader& reader, std::span<NodeFrame> nodes,
+                 Arena& arena) {
+  const Node& node = bound.program().nodes()[at];
+  const OpSpec& spec = spec_of(node.op);
+  NodeFrame& frame = nodes[at - root];
+  frame.choice = 0;
+  if (node.slot >= 0 && bound.tables(node.slot).size() > 1) {
+    BREVIS_ASSIGN(frame.choice, reader.fixed<uint8_t>());
+    if (frame.choice >= bound.tables(node.slot).size())
+      return make_error(Errc::corrupt, "the frame names table " + std::to_string(frame.choice) + " of a set of " +
+                                           std::to_string(bound.tables(node.slot).size()));
+  }
+  for (size_t i = 0; i < spec.counts; ++i) {
+    BREVIS_ASSIGN(frame.counts[i], reader.varint());
+  }
+  if (node.op == OpId::literal) {
+    BREVIS_ASSIGN(frame.payload_bytes, reader.varint_up_to(reader.remaining(), "length of a payload"));
+    return {};
+  }
+  const size_t arity = node.children.size();
+  uint64_t* lengths = reinterpret_cast<uint64_t*>(arena.take(arity * sizeof(uint64_t)));
+  BREVIS_TRY(spec.child_lengths(node, frame.words, std::span(frame.counts, spec.counts), {lengths, arity}));
+  for (size_t i = 0; i < arity; ++i) {
+    // No operator has a longer child; the bound on memory rests on it.
+    if (lengths[i] > frame.words) return make_error(Errc::corrupt, "a stream is longer than its parent's");
+    nodes[node.children[i] - root].words = lengths[i];
+  }
+  return {};
+}
+
+}  // namespace
+
+Status parse_frame(const BoundProgram& bound, uint32_t region, uint64_t words, ByteSpan stored,
+                   std::span<NodeFrame> nodes, Arena& arena) {
+  const uint32_t root = bound.program().regions()[region].root;
+  ByteReader reader(stored);
+  nodes[0].words = words;
+  const Arena::Mark mark = arena.mark();
+  for (uint32_t at = root; at < root + nodes.size(); ++at) {
+    Status status = read_node(bound, root, at, reader, nodes, arena);
+    arena.rewind(mark);
+    if (!status) return in_node(std::move(status).error(), spec_of(bound.program().nodes()[at].op), at);
+  }
+  for (uint32_t at = root; at < root + nodes.size(); ++at) {
+    if (bound.program().nodes()[at].op != OpId::literal) continue;
+    NodeFrame& frame = nodes[at - root];
+    BREVIS_ASSIGN(frame.payload, reader.bytes(frame.payload_bytes));
+  }
+  if (!reader.at_end())
+    return make_error(Errc::corrupt, "a frame has " + std::to_string(reader.remaining()) + " bytes left over");
+  return {};
+}
+
+Result<SlotTable> load_slot(const Program& program, const Slot& slot, ByteSpan stored) {
+  const Node& node = program.nodes()[slot.node];
+  SlotTable table;
+  if (slot.codec) {
+    BREVIS_ASSIGN(table.codec, codec::find_codec(static_cast<uint64_t>(*slot.codec))->load(stored, node.width));
+  } else {
+    BREVIS_ASSIGN(table.list, load_word_list(node, stored));
+  }
+  return table;
+}
+
+ByteVector store_word_list(std::span<const uint64_t> ascending) {
+  ByteVector out;
+  ByteWriter writer(out);
+  uint64_t least = 0;
+  for (const uint64_t word : ascending) {
+    assert(word >= least);
+    writer.varint(word - least);
+    least = word + 1;
+  }
+  return out;
+}
+
+Result<std::shared_ptr<const BoundProgram>> BoundProgram::bind(std::shared_ptr<const Program> program,
+                                                               std::vector<std::vector<SlotTable>> tables) {
+  BREVIS_TRY(check_bound(*program, tables));
+  auto bound = std::make_shared<BoundProgram>();
+  bound->program_ = std::move(program);
+  bound->tables_ = std::move(tables);
+  const std::vector<Node>& nodes = bound->program_->nodes();
+  bound->fused_.resize(nodes.size(), nullptr);
+  for (uint32_t at = 0; at < nodes.size(); ++at)
+    if (nodes[at].region >= 0) bound->fused_[at] = choose_fused(*bound, at);
+  return std::shared_ptr<const BoundProgram>(std::move(bound));
+}
+
+Status decode_frame(const BoundProgram& bound, uint32_t region, uint64_t first_word, ByteSpan stored, MutByteSpan out,
+                    Arena& arena) {
+  const uint32_t root = bound.program().regions()[region].root;
+  const Node& node = bound.program().nodes()[root];
+  const size_t word_bytes = node.width / 8;
+  if (out.size() > kMaxFrameBytes || out.size() % word_bytes != 0)
+    return make_error(Errc::invalid_argument,
+                      std::to_string(out.size()) + " bytes are no frame of words of " + std::to_string(word_bytes));
+  const size_t words = out.size() / word_bytes;
+  const Arena::Mark mark = arena.mark();
+  Status status = [&]() -> Status {
+    const size_t count = node.end - root;
+    NodeFrame* frames = reinterpret_cast<NodeFrame*>(arena.take(count * sizeof(NodeFrame)));
+    std::uninitialized_default_construct_n(frames, count);
+    BREVIS_TRY(parse_frame(bound, region, words, stored, {frames, count}, arena));
+    const FrameView frame{bound, root, first_word, {frames, count}};
+    const bool lanes_are_words = word_bytes == bits::lane_bytes(node.width);
+    const bool aligned = reinterpret_cast<uintptr_t>(out.data()) % word_bytes == 0;
+    if (lanes_are_words && (aligned || bound.fused(root)))
+      return evaluate(frame, root, {out.data(), words, node.width}, arena);
+    const bits::Words buffer{arena.take(words * bits::lane_bytes(node.width)), words, node.width};
+    BREVIS_TRY(evaluate(frame, root, buffer, arena));
+    store_words(buffer, out.data());
+    return {};
+  }();
+  arena.rewind(mark);
+  return status;
+}
+
+Result<std::vector<LeafBytes>> frame_leaves(const BoundProgram& bound, uint32_t region, uint64_t words,
+                                            ByteSpan stored) {
+  const uint32_t root = bound.program().regions()[region].root;
+  std::vector<NodeFrame> frames(bound.program().nodes()[root].end - root);
+  Arena arena;
+  BREVIS_TRY(parse_frame(bound, region, words, stored, frames, arena));
+  std::vector<LeafBytes> leaves;
+  for (uint32_t at = root; at < root + frames.size(); ++at)
+    if (bound.program().nodes()[at].op == OpId::literal) leaves.push_back({at, frames[at - root].payload_bytes});
+  return leaves;
+}
+
+uint64_t default_frame_words(const Program& program, const Region& region, uint64_t frame_bytes) {
+  const uint64_t bytes = std::clamp(frame_bytes, kMinFrameBytes, kMaxFrameBytes);
+  const uint64_t words = std::max<uint64_t>(1, bytes * 8 / program.nodes()[region.root].width);
+  return region.period == 0 || region.period > words ? words : words / region.period * region.period;
+}
+
+}  // namespace brevis::dsl

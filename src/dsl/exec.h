@@ -7,7 +7,7 @@
 // Requires: programs that passed build(); tables that passed load_slot().
 // Errors:   decode_frame gives corrupt for any stored bytes that are not a frame of this program and length. It never
 //           reads outside `stored` nor writes outside `out`, and needs at most kMaxFrameScratchBytes of scratch.
-// Threads:  BoundProgram is immutable; an Arena belongs to one call at a time.
+// Threads:  BoundProgram is immutable; an Arena belongs to one call at a time and is as before after it.
 #pragma once
 
 #include <memory>
@@ -28,18 +28,26 @@ Result<SlotTable> load_slot(const Program& program, const Slot& slot, ByteSpan s
 // The stored form of a word list (delta-coded varints, docs/format.md).
 ByteVector store_word_list(std::span<const uint64_t> ascending);
 
+struct FrameView;
+// A kernel that fills the words of a whole subtree (fused.h).
+using FusedRun = Status (*)(const FrameView& frame, uint32_t node, bits::Words out, Arena& arena);
+
 // A program with the tables of one tensor: everything needed to run its frames.
 class BoundProgram {
  public:
-  // `tables`: for every slot in order, one table or a set of up to kMaxTableSet. Errors: corrupt on a wrong count.
+  // `tables`: for every slot in order, one table or a set of up to kMaxTableSet. Errors: corrupt on a wrong count;
+  // invalid_argument for a template and for regions whose words are not whole bytes.
   static Result<std::shared_ptr<const BoundProgram>> bind(std::shared_ptr<const Program> program,
                                                           std::vector<std::vector<SlotTable>> tables);
   const Program& program() const { return *program_; }
   std::span<const SlotTable> tables(int32_t slot) const { return tables_[static_cast<size_t>(slot)]; }
+  // The kernel that stands for a node and all below it, nullptr for none.
+  FusedRun fused(uint32_t node) const { return fused_[node]; }
 
  private:
   std::shared_ptr<const Program> program_;
   std::vector<std::vector<SlotTable>> tables_;
+  std::vector<FusedRun> fused_;  // by node
 };
 
 // Decodes one frame: out.size() bytes are the region's words [first_word, first_word + out.size() * 8 / width) in file

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A frame with its streams found, and the seam for kernels that run a common shape of subtree at once (for instance a
+// merge of a ranked alias field with packed and raw ones) instead of node by node. Which nodes get one is decided when
+// a program is bound; a kernel gives exactly the words, and refuses exactly the frames, that the nodes one by one
+// would.
+//
+// Threads: constants and pure functions; a FrameView borrows everything it names for one call.
+#pragma once
+
+#include "dsl/exec.h"
+
+namespace brevis::dsl {
+
+// More than any operator has.
+constexpr size_t kMaxCounts = 2;
+
+// One node of one frame, as its stored header says.
+struct NodeFrame {
+  uint64_t words;               // of the node's stream
+  uint64_t counts[kMaxCounts];  // the first spec.counts of them
+  uint32_t choice;              // of the tables bound to its slot
+  uint64_t payload_bytes;       // literals only
+  ByteSpan payload;             // literals only
+};
+
+struct FrameView {
+  const BoundProgram& bound;
+  uint32_t root;        // node index of the region's root
+  uint64_t first_word;  // the frame's place in the region's stream
+  std::span<const NodeFrame> nodes;
+
+  const NodeFrame& at(uint32_t node) const { return nodes[node - root]; }
+  // The table that this frame uses at a node with a slot.
+  const SlotTable& table(uint32_t node) const {
+    return bound.tables(bound.program().nodes()[node].slot)[at(node).choice];
+  }
+};
+
+// Finds the streams of a frame of `words` words: the gate of its header. `nodes` has one entry for each node of the
+// region. Errors: corrupt.
+Status parse_frame(const BoundProgram& bound, uint32_t region, uint64_t words, ByteSpan stored,
+                   std::span<NodeFrame> nodes, Arena& arena);
+
+// The kernel for a node of a region and all below it, or nullptr. Its `out` may be unaligned when the node is the
+// region's root; kernels read and write through unaligned loads and stores.
+FusedRun choose_fused(const BoundProgram& bound, uint32_t node);
+
+}  // namespace brevis::dsl
