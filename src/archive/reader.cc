@@ -139,8 +139,11 @@ struct ReaderAccess {
 Result<std::shared_ptr<const Reader>> Reader::open(File file) {
   const std::string path = file.path();
   const std::shared_ptr<Reader> reader = ReaderAccess::make();
-  if (auto filled = ReaderAccess::fill(*reader, std::move(file)); !filled)
+  if (auto filled = ReaderAccess::fill(*reader, std::move(file)); !filled) {
+    // Failures of the operating system name the path already.
+    if (filled.error().message().find(path) != std::string::npos) return std::move(filled).error();
     return std::move(filled).error().within(path);
+  }
   return std::shared_ptr<const Reader>(reader);
 }
 
