@@ -147,7 +147,7 @@ class Parser {
       if (value > (UINT64_MAX - d) / base) return fail(start, "the number has more than 64 bits");
       value = value * base + d;
     }
-    if (at_ == digits) return fail(start, "expected a number" + found());
+    if (at_ == digits) return fail(at_, "expected a number" + found());
     if (!hex && at_ - digits > 1 && text_[digits] == '0') return fail(start, "a number starts with a superfluous 0");
     return value;
   }

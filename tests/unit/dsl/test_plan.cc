@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "dsl/text.h"
 
 using namespace brevis;
@@ -15,23 +18,22 @@ std::string planned(std::string_view text, uint64_t words, std::vector<uint64_t>
   std::vector<Piece> pieces;
   const Status status = plan(parse_program(text).value(), words, frame_words, range, pieces);
   if (!status) return std::string(errc_name(status.error().kind()));
-  std::string out;
+  std::ostringstream out;
   uint64_t at = 0;
   for (const Piece& piece : pieces) {
     CHECK(piece.at == at);
     at += piece.length;
-    if (!out.empty()) out += ' ';
-    auto number = [](uint64_t n) { return std::to_string(n); };
+    if (piece.at > 0) out << ' ';
     switch (piece.kind) {
-      case Piece::Kind::frame: out += "f" + number(piece.region) + "." + number(piece.frame); break;
-      case Piece::Kind::fill: out += "=" + number(piece.value) + "/" + number(piece.step); break;
-      case Piece::Kind::ref: out += "r"; break;
-      case Piece::Kind::copy: out += "c"; break;
+      case Piece::Kind::frame: out << 'f' << piece.region << '.' << piece.frame; break;
+      case Piece::Kind::fill: out << '=' << piece.value << '/' << piece.step; break;
+      case Piece::Kind::ref: out << 'r'; break;
+      case Piece::Kind::copy: out << 'c'; break;
     }
-    out += "+" + number(piece.source) + ":" + number(piece.length);
+    out << '+' << piece.source << ':' << piece.length;
   }
   CHECK(at == range.length);
-  return out;
+  return out.str();
 }
 
 }  // namespace

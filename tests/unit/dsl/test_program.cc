@@ -43,8 +43,8 @@ TEST_CASE("program: the table finds operators by id and name") {
     CHECK(find_op(spec->name) == spec);
     CHECK(&spec_of(spec->id) == spec);
     CHECK(spec->since == 1);
-    CHECK(spec->child_widths);
-    CHECK(spec->child_lengths);
+    CHECK((spec->child_widths != nullptr));
+    CHECK((spec->child_lengths != nullptr));
     CHECK((spec->plan != nullptr) == (spec->place != Place::region));
   }
   CHECK(find_op(uint64_t{200}) == nullptr);
