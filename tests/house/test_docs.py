@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents that can rot are held to what stands.  test_docs.py ROOT
+
+docs/testing.md: each case id in its table occurs in a test, and each case id of a test is in the table.
+docs/dsl.md and docs/format.md, where they stand: every operator, codec and dtype is named.
+Links between documents lead somewhere.
+"""
+import pathlib
+import re
+import sys
+
+root = pathlib.Path(sys.argv[1])
+problems = []
+CASE = re.compile(r"\b([FMZDLSI]\d\d)\b")
+
+table = {}
+for line in (root / "docs/testing.md").read_text().splitlines():
+    cells = [c.strip() for c in line.strip().strip("|").split("|")]
+    if len(cells) >= 3 and CASE.fullmatch(cells[0]):
+        table[cells[0]] = [w.strip("`") for w in re.findall(r"`[^`]+`", cells[2])]
+if not table:
+    problems.append("docs/testing.md has no table of cases")
+
+# A test names its cases where it says what it tests: 'TEST_CASE("F02: ..."' or, in scripts, a line '# F02: ...'.
+named = {}
+for path in sorted((root / "tests").rglob("*")):
+    if path.suffix in (".cc", ".py", ".sh", ".js") and "house" not in path.parts:
+        for line in path.read_text(errors="replace").splitlines():
+            found = re.search(r'TEST_CASE\("([^"]*)"|(?:#|//|"""|echo "|case ")\s*((?:[FMZDLSI]\d\d[, ]*)+:)', line)
+            for case in CASE.findall((found.group(1) or found.group(2)) if found else ""):
+                named.setdefault(case, set()).add(str(path.relative_to(root)))
+
+for case, files in sorted(table.items()):
+    for name in files:
+        if not any(where.endswith(name) for where in named.get(case, ())):
+            problems.append(f"docs/testing.md: {case} names {name}, which has no test of that id")
+for case in sorted(set(named) - set(table)):
+    problems.append(f"docs/testing.md lacks {case}, tested in {', '.join(sorted(named[case]))}")
+
+
+def names(path, macro, position):
+    lines = (root / path).read_text().splitlines()
+    return [line[len(macro) + 1:].split(",")[position].strip(" )") for line in lines if line.startswith(macro + "(")]
+
+
+OPERATORS = names("src/dsl/ops.def", "OP", 1)
+CODECS = names("src/codec/codecs.def", "CODEC", 1)
+DTYPES = names("include/brevis/dtypes.def", "DTYPE", 1)
+for document, words in {"docs/dsl.md": OPERATORS, "docs/format.md": OPERATORS + CODECS + DTYPES}.items():
+    if (root / document).exists():
+        text = (root / document).read_text()
+        problems += [f"{document} does not name `{w}`" for w in words if not re.search(rf"\b{re.escape(w)}\b", text)]
+
+for document in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
+        if not (document.parent / target).exists():
+            problems.append(f"{document.relative_to(root)}: link to {target} leads nowhere")
+
+print("\n".join(problems) if problems else f"{len(table)} cases, {len(OPERATORS)} operators, {len(CODECS)} codecs")
+sys.exit(bool(problems))
