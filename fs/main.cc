@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// brevis-mount. The order of the start matters and is this:
+//
+//   1. options; nothing else has happened when they are wrong
+//   2. the mount point: dead mounts of ours are cleared, a live one is refused
+//   3. SOURCE is opened, before it can be hidden by mounting over it
+//   4. to the background: the parent waits for the mount to answer, so that it can say why it does not
+//   5. signals are blocked, then the first thread may exist: the Volume's workers
+//   6. the mount, then the threads that answer it
+//   7. when the kernel's first request has been answered: ready
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "background.h"
+#include "brevis/log.h"
+#include "brevis/version.h"
+#include "brevis/volume.h"
+#include "control.h"
+#include "log_sink.h"
+#include "mounts.h"
+#include "options.h"
+#include "session.h"
+
+extern char** environ;
+
+namespace brevis::fs {
+
+namespace {
+
+// A descriptor of the start; the process is its owner until the end.
+Result<int> open_source(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0) return fd;
+  if (errno == ENOTDIR)
+    return make_error(Errc::invalid_argument, path + " is not a directory: name the directory that holds the archive");
+  return Error::from_errno(errno, "cannot open the source " + path);
+}
+
+// Reading the tree must never lead back into our own mount, or the daemon would wait for itself.
+Status check_places(const Options& options, const std::string& target, int source_fd) {
+  BREVIS_ASSIGN(const auto depth, depth_below(target, source_fd));
+  if (depth && *depth > 0)
+    return make_error(Errc::invalid_argument, "MOUNTPOINT " + target + " lies inside SOURCE " + options.source +
+                                                  ": take one outside, or leave it "
+                                                  "out to mount over SOURCE itself");
+  if (options.log_file.empty()) return {};
+  const size_t slash = options.log_file.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : options.log_file.substr(0, slash);
+  const int target_fd = open(target.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (target_fd < 0) return Error::from_errno(errno, "cannot use " + target);
+  const auto log_depth = depth_below(folder, target_fd);
+  close(target_fd);
+  if (log_depth && *log_depth)
+    return make_error(Errc::invalid_argument, "--log-file " + options.log_file +
+                                                  " lies under the mount point, where "
+                                                  "nothing can be written");
+  return {};
+}
+
+// Each open archive holds a descriptor; the usual soft limit of 1024 is soon reached.
+void raise_descriptor_limit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// The usual variables of all Brevis programs that are no option of this one.
+void mention_unknown_environment() {
+  for (char** variable = environ; *variable; ++variable) {
+    std::string name(*variable);
+    if (!name.starts_with("BREVIS_")) continue;
+    name.resize(std::min(name.find('='), name.size()));
+    std::string option;
+    for (size_t i = std::strlen("BREVIS_"); i < name.size(); ++i)
+      option += name[i] == '_' ? '-' : static_cast<char>(tolower(name[i]));
+    if (!find_option(option)) log(LogLevel::debug, "no option of brevis-mount", {{"variable", name}});
+  }
+}
+
+Status serve(Options options) {
+  BREVIS_ASSIGN(const std::string target, resolve_path(options.target()));
+  BREVIS_TRY(prepare_mountpoint(target));
+  BREVIS_ASSIGN(options.source, resolve_path(options.source));
+  BREVIS_ASSIGN(const int source_fd, open_source(options.source));
+  BREVIS_TRY(check_places(options, target, source_fd));
+  BREVIS_TRY(check_fuse_access(options.allow_other || options.allow_root));
+  BREVIS_TRY(install_log(options));
+
+  Background background = Background::in_front();
+  if (!options.foreground) {
+    BREVIS_ASSIGN(background, Background::start());
+  }
+  if (chdir("/") != 0) return Error::from_errno(errno, "cannot leave the current directory");
+  raise_descriptor_limit();
+  block_signals();
+  log_fatal_signals();
+  mention_unknown_environment();
+
+  VolumeOptions volume_options;
+  volume_options.source_fd = source_fd;
+  volume_options.source_path = options.source;
+  volume_options.memory = options.memory;
+  volume_options.jobs = options.jobs;
+  volume_options.show_archives = options.show_archives;
+  BREVIS_ASSIGN(std::unique_ptr<Volume> volume, Volume::open(volume_options));
+
+  SessionOptions session_options;
+  session_options.source = options.source;
+  session_options.mountpoint = target;
+  session_options.mount_options = options.mount_options;
+  session_options.allow_other = options.allow_other;
+  session_options.allow_root = options.allow_root;
+  session_options.max_background = options.max_background;
+  session_options.loop_threads =
+      options.loop_threads ? options.loop_threads : std::max(2u, std::thread::hardware_concurrency());
+  BREVIS_ASSIGN(std::unique_ptr<Session> session, Session::mount(session_options, *volume));
+
+  Status end = session->start();
+  if (end) end = run_until_end(*session, *volume, options, background);
+  volume.reset();  // its workers may still answer through the session
+  return end;
+}
+
+int complain(const Error& error) {
+  fprintf(stderr, "brevis-mount: %s\n", error.message().c_str());
+  return to_exit_code(error);
+}
+
+int run(int argc, char** argv) {
+  const auto environment = [](const std::string& name) -> const char* {
+    const char* value = getenv(name.c_str());
+    return value && *value ? value : nullptr;
+  };
+  const auto options = parse_options(argc, argv, environment);
+  if (!options) return complain(options.error());
+  if (options->help) return fputs(help_text().c_str(), stdout) < 0;
+  if (options->version) return puts("brevis-mount " BREVIS_VERSION) < 0;
+  if (options->unmount) {
+    const auto target = resolve_path(options->target());
+    const Status done = target ? unmount(*target) : Status(target.error());
+    return done ? 0 : complain(done.error());
+  }
+  // Whatever our caller left open is not the daemon's to keep.
+  if (!options->foreground) close_range(STDERR_FILENO + 1, ~0u, 0);
+  const Status done = serve(*options);
+  return done ? 0 : complain(done.error());
+}
+
+}  // namespace
+
+}  // namespace brevis::fs
+
+int main(int argc, char** argv) {
+  try {
+    return brevis::fs::run(argc, argv);
+  } catch (const std::exception& e) {
+    fprintf(stderr, "brevis-mount: internal error: %s\n", e.what());
+    return 70;
+  }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mounts.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "brevis/log.h"
+
+extern char** environ;
+
+namespace brevis::fs {
+
+namespace {
+
+// The table writes blanks and backslashes as \ooo.
+std::string unescape(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto digit = [&](size_t k) { return i + k < text.size() && text[i + k] >= '0' && text[i + k] <= '7'; };
+    if (text[i] == '\\' && digit(1) && digit(2) && digit(3)) {
+      out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+      i += 3;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+bool is_dead(const std::string& path) {
+  struct stat s;
+  return stat(path.c_str(), &s) != 0 && errno == ENOTCONN;
+}
+
+// Runs fusermount3, the set-uid helper that unmounts for ordinary users. True when it said yes.
+bool run_fusermount(const std::string& path, bool lazily) {
+  std::vector<const char*> arguments = {"fusermount3", "-u", "-q"};
+  if (lazily) arguments.push_back("-z");
+  arguments.insert(arguments.end(), {"--", path.c_str(), nullptr});
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  pid_t child = 0;
+  const int fault =
+      posix_spawnp(&child, "fusermount3", nullptr, &attributes, const_cast<char**>(arguments.data()), environ);
+  posix_spawnattr_destroy(&attributes);
+  if (fault != 0) return false;
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return false;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+Status take_off(const std::string& path, bool lazily) {
+  const auto entry = mount_at(path);
+  if (!entry || !entry->is_brevis()) return make_error(Errc::not_found, path + " is not a mount of brevis-mount");
+  if (geteuid() == 0) {
+    if (umount2(path.c_str(), UMOUNT_NOFOLLOW | (lazily ? MNT_DETACH : 0)) == 0) return {};
+    if (errno == EBUSY) return make_error(Errc::busy, path + " is in use: close the files open there first");
+    return Error::from_errno(errno, "cannot unmount " + path);
+  }
+  if (run_fusermount(path, lazily)) return {};
+  return make_error(Errc::busy, "fusermount3 cannot unmount " + path +
+                                    ": files are open there, it is another user's, or fusermount3 is missing");
+}
+
+bool file_has_line(const char* path, const std::string& wanted) {
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line)) {
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (line == wanted) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<MountEntry> parse_mount_table(const std::string& text) {
+  std::vector<MountEntry> entries;
+  std::istringstream lines(text);
+  std::string line;
+  while (std::getline(lines, line)) {
+    // 36 35 98:0 /root /path options optional... - type source super-options
+    std::istringstream words(line);
+    std::string id, parent, device, root, path, word;
+    if (!(words >> id >> parent >> device >> root >> path)) continue;
+    while (words >> word && word != "-") {
+    }
+    MountEntry entry;
+    if (!(words >> entry.type >> entry.source)) continue;
+    const size_t colon = device.find(':');
+    if (colon == std::string::npos) continue;
+    entry.major = static_cast<unsigned>(strtoul(device.c_str(), nullptr, 10));
+    entry.minor = static_cast<unsigned>(strtoul(device.c_str() + colon + 1, nullptr, 10));
+    entry.path = unescape(path);
+    entry.source = unescape(entry.source);
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+std::optional<MountEntry> mount_at(const std::string& path) {
+  std::ifstream file("/proc/self/mountinfo");
+  std::stringstream text;
+  text << file.rdbuf();
+  std::optional<MountEntry> found;
+  for (MountEntry& entry : parse_mount_table(text.str()))
+    if (entry.path == path) found = std::move(entry);  // later ones lie on top
+  return found;
+}
+
+Result<std::string> resolve_path(const std::string& path) {
+  if (char* resolved = realpath(path.c_str(), nullptr)) {
+    std::string out = resolved;
+    std::free(resolved);
+    return out;
+  }
+  if (errno != ENOTCONN) return Error::from_errno(errno, "cannot use " + path);
+  // A dead mount: its own name cannot be asked, its parent's can.
+  std::string name = path;
+  while (name.size() > 1 && name.back() == '/') name.pop_back();
+  const size_t slash = name.rfind('/');
+  const std::string parent = slash == std::string::npos ? "." : slash == 0 ? "/" : name.substr(0, slash);
+  char* resolved = realpath(parent.c_str(), nullptr);
+  if (!resolved) return Error::from_errno(errno, "cannot use " + path);
+  std::string out = resolved;
+  std::free(resolved);
+  return (out == "/" ? "" : out) + "/" + name.substr(slash == std::string::npos ? 0 : slash + 1);
+}
+
+Status prepare_mountpoint(const std::string& path) {
+  // Mounts stacked by earlier crashes are cleared one after the other; the bound only ends a fight with somebody else.
+  constexpr int kMost = 16;
+  for (int i = 0; i < kMost; ++i) {
+    const auto entry = mount_at(path);
+    const bool dead = is_dead(path);
+    if (!entry || (!dead && !entry->is_brevis())) return {};
+    if (!entry->is_brevis())
+      return make_error(Errc::busy, path + " is a dead mount of " + entry->source + " (" + entry->type +
+                                        "): unmount it first (fusermount3 -u " + path + ")");
+    if (!dead)
+      return make_error(Errc::busy, path + " is served already (" + entry->source +
+                                        "): unmount it first (brevis-mount --unmount " + path + ")");
+    BREVIS_TRY(detach(path));
+    log(LogLevel::warning, "cleared a stale mount left by a brevis-mount that died", {{"path", path}});
+  }
+  return make_error(Errc::busy, path + ": more dead mounts than can be cleared");
+}
+
+Result<std::optional<unsigned>> depth_below(const std::string& inner, int outer_fd) {
+  struct stat outer = {}, here = {};
+  if (fstat(outer_fd, &outer) != 0) return Error::from_errno(errno, "cannot examine the source directory");
+  int fd = open(inner.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return Error::from_errno(errno, "cannot use " + inner);
+  std::optional<unsigned> depth;
+  struct stat above = {};
+  for (unsigned level = 0; fstat(fd, &here) == 0; ++level) {
+    if (here.st_dev == outer.st_dev && here.st_ino == outer.st_ino) {
+      depth = level;
+      break;
+    }
+    if (level > 0 && here.st_dev == above.st_dev && here.st_ino == above.st_ino) break;  // the root is its own parent
+    above = here;
+    const int parent = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (parent < 0) break;
+    close(fd);
+    fd = parent;
+  }
+  close(fd);
+  return depth;
+}
+
+Status unmount(const std::string& path) { return take_off(path, false); }
+Status detach(const std::string& path) { return take_off(path, true); }
+
+void set_kernel_readahead(const MountEntry& mount, unsigned kib) {
+  const std::string path =
+      "/sys/class/bdi/" + std::to_string(mount.major) + ":" + std::to_string(mount.minor) + "/read_ahead_kb";
+  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const std::string text = std::to_string(kib);
+  if (fd < 0 || write(fd, text.data(), text.size()) < 0)
+    log(LogLevel::debug, "the kernel's read-ahead stays as it is: reads through the page cache are slower",
+        {{"path", path}, {"cause", Error::from_errno(errno, "write").message()}});
+  if (fd >= 0) close(fd);
+}
+
+Status check_fuse_access(bool for_others) {
+  constexpr const char* kDevice = "/dev/fuse";
+  const int fd = open(kDevice, O_RDWR | O_CLOEXEC);
+  const int fault = errno;
+  if (fd >= 0) close(fd);
+  if (fd < 0 && (fault == EACCES || fault == EPERM))
+    return make_error(Errc::permission, "this user may not open /dev/fuse: ask for mode 0666 on it, or mount as root");
+  if (fd < 0)
+    return make_error(
+        Errc::unavailable,
+        "/dev/fuse is not there: load the kernel's fuse module (modprobe fuse), or in a container pass the "
+        "device in; 'brevis extract' works without it");
+  constexpr const char* kConfig = "/etc/fuse.conf";
+  if (for_others && geteuid() != 0 && !file_has_line(kConfig, "user_allow_other"))
+    return make_error(Errc::permission, std::string("--allow-other needs the line 'user_allow_other' in ") + kConfig +
+                                            " when the mount is not root's");
+  return {};
+}
+
+}  // namespace brevis::fs

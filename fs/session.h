@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One mount and the threads that answer it: a steady number of loop threads, each reading a request and running its
+// handler. (The library's own loop makes and ends threads as load comes and goes, and its threads cannot be woken
+// without an unmount.)
+//
+// Errors:  unavailable and permission from mount(), with what the library said.
+// Threads: mount, start, stop and destruction from one thread. Owns: the session, its threads and the Service.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "brevis/error.h"
+#include "brevis/volume.h"
+#include "handlers.h"
+#include "mounts.h"
+
+namespace brevis::fs {
+
+struct SessionOptions {
+  std::string source;                      // shown in the table of mounts
+  std::string mountpoint;                  // absolute, without links
+  std::vector<std::string> mount_options;  // for the kernel
+  bool allow_other = false, allow_root = false;
+  unsigned loop_threads = 2;
+  unsigned max_background = 64;
+};
+
+class Session {
+ public:
+  // Mounts; nothing is answered before start(). The volume's workers may still reply through the session: end the
+  // volume after stop() and before the session.
+  static Result<std::unique_ptr<Session>> mount(const SessionOptions& options, Volume& volume);
+  ~Session();  // after stop()
+
+  // Errors: internal when threads cannot be made.
+  Status start();
+  // Readable once the kernel's INIT has been answered: from then on the mount answers.
+  int ready_fd() const { return ready_fd_; }
+  // Readable once every loop thread has ended: unmounted, aborted or stopped.
+  int ended_fd() const { return ended_fd_; }
+  // Has each loop thread been in one and the same request for so long?
+  bool stuck(std::chrono::milliseconds limit) const;
+  // Wakes the threads and waits for them; requests not yet read stay unanswered. False when a thread still hangs in a
+  // handler (storage that does not answer) after `limit`: then nothing may be destroyed.
+  bool stop(std::chrono::milliseconds limit);
+  // Our line in the table of mounts, once mounted; what lies there now may be another.
+  const std::optional<MountEntry>& entry() const { return entry_; }
+  const std::string& mountpoint() const { return options_.mountpoint; }
+
+ private:
+  Session(const SessionOptions& options, Volume& volume);
+  void loop(std::atomic<int64_t>& busy_since);
+
+  SessionOptions options_;
+  Service service_;
+  fuse_session* session_ = nullptr;
+  std::optional<MountEntry> entry_;
+  int ready_fd_ = -1, ended_fd_ = -1;
+  std::atomic<bool> stopping_{false}, ready_told_{false};
+  std::atomic<unsigned> running_{0};
+  std::vector<std::atomic<int64_t>> busy_;  // per thread: since when in a request (steady ns), 0: waiting
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace brevis::fs
