@@ -3,9 +3,9 @@
 // Seeded streams of words for tests: the same on every machine (no libm, no std distributions).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
-#include <map>
 #include <string_view>
 
 #include "bits/words.h"
@@ -40,7 +40,7 @@ enum class Shape {
   few,      // five words, spread over the range
 };
 inline constexpr std::array kShapes = {Shape::single, Shape::uniform, Shape::bell, Shape::skewed,
-                                Shape::rare,   Shape::steps,   Shape::few};
+                                       Shape::rare,   Shape::steps,   Shape::few};
 
 inline uint64_t draw(Random& random, Shape shape, unsigned width, size_t i) {
   const uint64_t mask = bits::low_mask(width);
@@ -68,9 +68,15 @@ inline bits::OwnedWords make_words(Shape shape, unsigned width, size_t count, ui
 }
 
 inline codec::Histogram histogram_of(bits::ConstWords stream) {
-  std::map<uint64_t, uint64_t> counts;
-  for (size_t i = 0; i < stream.count; ++i) ++counts[stream.at(i)];
-  return {stream.width, {counts.begin(), counts.end()}};
+  std::vector<uint64_t> sorted(stream.count);
+  for (size_t i = 0; i < stream.count; ++i) sorted[i] = stream.at(i);
+  std::sort(sorted.begin(), sorted.end());
+  codec::Histogram histogram{stream.width, {}};
+  for (const uint64_t word : sorted) {
+    if (histogram.counts.empty() || histogram.counts.back().first != word) histogram.counts.emplace_back(word, 0);
+    ++histogram.counts.back().second;
+  }
+  return histogram;
 }
 
 // FNV-1a of some bytes: independent of what the product uses.

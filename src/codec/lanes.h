@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The payload that alias and rans share (docs/format-codecs.md, "Lanes"): L states of 32 bits, then 16-bit words in the
+// order in which decoding takes them. Symbol i belongs to lane i mod L.
+//
+// Errors:  what a payload lacks or has too much gives corrupt.
+// Threads: values. Owns: nothing of the payload, which must outlive the reader.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "bits/kernels.h"
+#include "brevis/error.h"
+#include "brevis/types.h"
+
+namespace brevis::codec {
+
+constexpr uint32_t kLowestState = 1u << 16;  // states rest in [2^16, 2^32); encoding starts and decoding ends here
+
+// A state costs about three bytes beyond the entropy, so short frames get fewer: at most 3 in 1,000 symbols' bits go
+// to states, and far less in frames of the usual size.
+constexpr unsigned lanes_for(size_t count) { return count >= 65536 ? 64 : count >= 16384 ? 16 : count >= 4096 ? 4 : 1; }
+
+class LaneReader {
+ public:
+  // Requires: count > 0.
+  Status open(ByteSpan payload, size_t count) {
+    const unsigned lanes = lanes_for(count);
+    if (payload.size() < 4 * lanes || payload.size() % 2 != 0)
+      return corrupt(std::to_string(payload.size()) + " bytes cannot hold " + std::to_string(lanes) +
+                     " states and 16-bit words");
+    std::memcpy(states_.data(), payload.data(), 4 * lanes);
+    for (unsigned lane = 0; lane < lanes; ++lane)
+      if (states_[lane] < kLowestState) return corrupt("state " + std::to_string(lane) + " is below 2^16");
+    cursor_ = {lanes, states_.data(), payload.data() + 4 * lanes, payload.data() + payload.size()};
+    return {};
+  }
+
+  bits::RansCursor& cursor() { return cursor_; }
+
+  // Decodes symbols first .. count - 1, looking at every step whether a word is left. `take(state)` gives the word of
+  // the state's slot and moves the state on, short of the refill.
+  template <class T, class Take>
+  Status finish(T* out, size_t first, size_t count, Take&& take) {
+    for (size_t i = first; i < count; ++i) {
+      uint32_t& state = states_[i % cursor_.lanes];
+      out[i] = take(state);
+      if (state >= kLowestState) continue;
+      if (cursor_.next == cursor_.end) return corrupt("words run out at symbol " + std::to_string(i));
+      uint16_t word;
+      std::memcpy(&word, cursor_.next, sizeof word);
+      cursor_.next += sizeof word;
+      state = state << 16 | word;
+    }
+    if (cursor_.next != cursor_.end) return corrupt(std::to_string(cursor_.words_left()) + " words are left over");
+    for (unsigned lane = 0; lane < cursor_.lanes; ++lane)
+      if (states_[lane] != kLowestState) return corrupt("state " + std::to_string(lane) + " does not end at 2^16");
+    return {};
+  }
+
+ private:
+  static Error corrupt(const std::string& why) { return make_error(Errc::corrupt, "rANS payload: " + why); }
+
+  std::array<uint32_t, 64> states_;
+  bits::RansCursor cursor_{};
+};
+
+// Appends a payload of `count` symbols, count > 0. encode(lanes, states, words_end) works as the kernels do; false when
+// it gives nullptr, and nothing is appended then.
+template <class Encode>
+bool write_lanes(size_t count, ByteVector& out, Encode&& encode) {
+  const unsigned lanes = lanes_for(count);
+  std::array<uint32_t, 64> states;
+  states.fill(kLowestState);
+  const auto words = std::make_unique_for_overwrite<uint16_t[]>(count);
+  uint16_t* const end = words.get() + count;
+  const uint16_t* const begin = encode(lanes, states.data(), end);
+  if (begin == nullptr) return false;
+  const size_t at = out.size(), state_bytes = 4 * lanes, word_bytes = static_cast<size_t>(end - begin) * 2;
+  out.resize(at + state_bytes + word_bytes);
+  std::memcpy(out.data() + at, states.data(), state_bytes);
+  if (word_bytes != 0) std::memcpy(out.data() + at + state_bytes, begin, word_bytes);
+  return true;
+}
+
+// The encoder's constants of a symbol. Requires: 0 < frequency < 2^scale_bits.
+inline bits::RansSymbol rans_symbol(uint32_t frequency, uint32_t start, unsigned scale_bits) {
+  return {.reciprocal = ((uint64_t{1} << 63) - 1) / frequency + 1,
+          .limit = frequency << (32 - scale_bits),
+          .frequency = static_cast<uint16_t>(frequency),
+          .start = static_cast<uint16_t>(start)};
+}
+
+}  // namespace brevis::codec
