@@ -1,112 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/model_dir.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
-
 #include <algorithm>
-#include <memory>
 #include <string_view>
 
+#include "base/io.h"
 #include "model/json_scan.h"
 
 namespace brevis::model {
 namespace {
-
-// As deep as a path may be long: deeper trees are loops or attacks.
-constexpr size_t kMaxTreeDepth = 512;
-
-std::string joined(const std::string& directory, const std::string& name) {
-  return directory.empty() ? name : directory + "/" + name;
-}
-
-// The path with every link resolved; empty when it leads nowhere.
-std::string real_path(const std::string& path) {
-  const std::unique_ptr<char, decltype(&free)> resolved(::realpath(path.c_str(), nullptr), &free);
-  return resolved ? std::string(resolved.get()) : std::string();
-}
-
-bool lies_within(const std::string& path, const std::string& root) {
-  if (root == "/") return true;
-  return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
-}
-
-struct FileId {
-  uint64_t device, inode;
-  friend bool operator==(const FileId&, const FileId&) = default;
-};
-
-class Walker {
- public:
-  Walker(std::string root, bool follow) : root_(std::move(root)), real_root_(real_path(root_)), follow_(follow) {}
-
-  Result<TreeWalk> run() {
-    BREVIS_ASSIGN(const FileStat stat, stat_at(AT_FDCWD, root_, true));
-    if (!stat.is_directory()) return make_error(Errc::invalid_argument, root_ + " is not a directory");
-    above_.push_back({stat.device, stat.inode});
-    BREVIS_TRY(directory(""));
-    return std::move(walk_);
-  }
-
- private:
-  Status directory(const std::string& relative) {
-    if (above_.size() > kMaxTreeDepth) return make_error(Errc::invalid_argument, "directories nested too deeply");
-    BREVIS_ASSIGN(const std::vector<DirEntry> names, list_directory_at(AT_FDCWD, absolute(relative)));
-    for (const DirEntry& name : names) {
-      const std::string path = joined(relative, name.name);
-      if (Status status = entry(path); !status) walk_.failed.emplace_back(path, std::move(status).error());
-    }
-    return {};
-  }
-
-  Status entry(const std::string& path) {
-    TreeEntry here;
-    here.path = path;
-    BREVIS_ASSIGN(here.stat, stat_at(AT_FDCWD, absolute(path), false));
-    if (here.stat.is_symlink()) BREVIS_TRY(link(here));
-    if (here.kind == TreeKind::link || here.kind == TreeKind::stray_link) {
-      walk_.entries.push_back(std::move(here));
-      return {};
-    }
-    here.kind = here.stat.is_regular()     ? TreeKind::file
-                : here.stat.is_directory() ? TreeKind::directory
-                                           : TreeKind::special;
-    const bool descend = here.kind == TreeKind::directory;
-    const FileId id{here.stat.device, here.stat.inode};
-    if (descend && std::find(above_.begin(), above_.end(), id) != above_.end())
-      return make_error(Errc::invalid_argument, "the directory contains itself by way of " + here.link_target);
-    walk_.entries.push_back(std::move(here));
-    if (!descend) return {};
-    above_.push_back(id);
-    Status status = directory(path);
-    above_.pop_back();
-    return status;
-  }
-
-  // Leaves kind `file` when the link is to be taken as what it points to.
-  Status link(TreeEntry& here) {
-    BREVIS_ASSIGN(here.link_target, read_link_at(AT_FDCWD, absolute(here.path)));
-    const std::string target = real_path(absolute(here.path));
-    const bool inside = link_stays_inside(here.path, here.link_target) &&
-                        (target.empty() || real_root_.empty() || lies_within(target, real_root_));
-    if (inside) {
-      here.kind = TreeKind::link;
-    } else if (!follow_) {
-      here.kind = TreeKind::stray_link;
-    } else {
-      BREVIS_ASSIGN(here.stat, stat_at(AT_FDCWD, absolute(here.path), true));
-      here.followed = true;
-    }
-    return {};
-  }
-
-  std::string absolute(const std::string& relative) const { return relative.empty() ? root_ : root_ + "/" + relative; }
-
-  const std::string root_, real_root_;
-  const bool follow_;
-  std::vector<FileId> above_;  // directories on the way down to here
-  TreeWalk walk_;
-};
 
 // The value of "weight_map". False when the text stops being JSON or holds something else (then `wrong` says what).
 bool read_weight_map(JsonScanner& scan, ShardIndex& index, std::string& wrong) {
@@ -157,29 +59,6 @@ std::vector<std::string> repeated_tensors(const ShardIndex& index) {
 }
 
 }  // namespace
-
-Result<TreeWalk> walk_tree(const std::string& root, bool follow) {
-  std::string trimmed = root;
-  while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.pop_back();
-  return Walker(std::move(trimmed), follow).run();
-}
-
-bool link_stays_inside(const std::string& path, const std::string& target) {
-  if (target.empty() || target[0] == '/') return false;
-  size_t depth = static_cast<size_t>(std::count(path.begin(), path.end(), '/'));  // of the directory of the link
-  for (size_t at = 0; at <= target.size();) {
-    const size_t slash = std::min(target.find('/', at), target.size());
-    const std::string_view part = std::string_view(target).substr(at, slash - at);
-    if (part == "..") {
-      if (depth == 0) return false;
-      --depth;
-    } else if (!part.empty() && part != ".") {
-      ++depth;
-    }
-    at = slash + 1;
-  }
-  return true;
-}
 
 bool is_shard_index_name(std::string_view name) { return name.ends_with(".safetensors.index.json"); }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "brevis/model.h"
+#include "model/json_scan.h"
 
 namespace brevis {
 namespace {
@@ -75,7 +76,10 @@ bool looks_pickled(std::string_view text) {
          std::strchr("}](c\x8a\x95X\x8cqN", text[2]) != nullptr && text[2] != '\0';
 }
 
-bool is_text(std::string_view text) {
+// The first bytes of a longer file may end within a character.
+bool is_text(std::string_view text, bool longer) {
+  const auto bad = model::find_invalid_utf8(text);
+  if (bad && !(longer && *bad + 4 > text.size())) return false;
   return std::all_of(text.begin(), text.end(), [](char c) {
     return static_cast<uint8_t>(c) >= 0x20 ? c != 0x7f : c == '\n' || c == '\r' || c == '\t' || c == '\f';
   });
@@ -110,7 +114,8 @@ std::string describe_content(ByteSpan first_bytes, uint64_t file_size) {
     for (unsigned i = 0; i < 8; ++i) length |= uint64_t{first_bytes[i]} << 8 * i;
     if (text[8] == '{' && length >> 32 == 0) return "safetensors with a damaged header";
   }
-  if (!text.empty() && is_text(text.substr(0, 512))) return describe_text(text);
+  if (!text.empty() && is_text(text.substr(0, 512), file_size > std::min<size_t>(text.size(), 512)))
+    return describe_text(text);
   return "unknown binary data";
 }
 
