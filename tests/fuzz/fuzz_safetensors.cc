@@ -2,20 +2,12 @@
 //
 // Any bytes as a file's beginning: a verdict comes out, and what it says stays inside the file. The last two bytes of
 // the input shift the file's size, so that files longer and shorter than their headers say are met.
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
 
 #include "brevis/model.h"
+#include "fuzz/fuzz.h"
 #include "model/model_dir.h"
-
-namespace {
-
-// Not assert: findings must show in builds without it too.
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace brevis;
@@ -28,15 +20,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const bool cut = size < 8 || header > file_size - 8;
     const uint64_t wanted = cut ? file_size : 8 + header;
     const Verdict verdict = examine_prefix(file.first(std::min<uint64_t>(wanted, size)), file_size);
-    require((verdict.kind == VerdictKind::valid) == verdict.reason.empty());
-    require(verdict.prefix_bytes <= file_size);
+    BREVIS_FUZZ_CHECK((verdict.kind == VerdictKind::valid) == verdict.reason.empty());
+    BREVIS_FUZZ_CHECK(verdict.prefix_bytes <= file_size);
     uint64_t at = verdict.prefix_bytes;
     for (const TensorInfo& tensor : verdict.tensors) {
-      require(tensor.span.offset >= at && tensor.span.offset <= file_size);
-      require(tensor.span.length <= file_size - tensor.span.offset);
+      BREVIS_FUZZ_CHECK(tensor.span.offset >= at && tensor.span.offset <= file_size);
+      BREVIS_FUZZ_CHECK(tensor.span.length <= file_size - tensor.span.offset);
       at = tensor.span.end();
     }
-    require(verdict.kind != VerdictKind::valid || at == file_size);
+    BREVIS_FUZZ_CHECK(verdict.kind != VerdictKind::valid || at == file_size);
   }
   (void)model::parse_shard_index({reinterpret_cast<const char*>(data), size});
   return 0;
