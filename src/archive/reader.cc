@@ -102,9 +102,10 @@ Result<Header> parse_header(ByteSpan first_64_bytes) {
   return header;
 }
 
-// A table may serve slots of different codecs and widths, with a different meaning in each.
+// A table may be bound to slots that understand it differently.
 struct Reader::Loaded {
-  using TableKey = std::tuple<uint32_t, int, unsigned>;  // number, codec or -1 for a word list, width
+  // Number, codec or -1 for a word list, width, and the node's first parameter: the size a word list must have.
+  using TableKey = std::tuple<uint32_t, int, unsigned, uint64_t>;
   struct Kept {
     std::map<TableKey, dsl::SlotTable> tables;
     std::map<uint32_t, std::shared_ptr<const dsl::BoundProgram>> programs;  // by record
@@ -163,7 +164,8 @@ Result<std::shared_ptr<const dsl::BoundProgram>> Reader::bound(uint32_t record_n
     const dsl::Slot& slot = program->slots()[slot_number];
     const int codec = slot.codec ? static_cast<int>(*slot.codec) : -1;
     for (const uint32_t number : record.bindings[slot_number]) {
-      const Loaded::TableKey key{number, codec, program->nodes()[slot.node].width};
+      const dsl::Node& node = program->nodes()[slot.node];
+      const Loaded::TableKey key{number, codec, node.width, node.params.empty() ? 0 : node.params.front()};
       const auto known = loaded_->kept.with([&](const Kept& kept) -> std::optional<dsl::SlotTable> {
         const auto at = kept.tables.find(key);
         if (at == kept.tables.end()) return std::nullopt;

@@ -1,1 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "serve/fsck.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "archive/reader.h"
+#include "base/io.h"
+#include "serve/archive_names.h"
+
+namespace brevis {
+
+bool CheckReport::clean() const {
+  return std::none_of(findings.begin(), findings.end(),
+                      [](const Finding& finding) { return finding.severity == Severity::damage; });
+}
+
+namespace serve {
+
+void FsckContext::add(Severity severity, std::string file, std::string message, std::string tensor, uint64_t offset) {
+  report.findings.push_back({severity, std::move(file), std::move(tensor), offset, std::move(message)});
+}
+
+Status FsckContext::progress(const std::string& file, uint64_t done, uint64_t total) const {
+  if (options.cancelled && options.cancelled()) return make_error(Errc::cancelled, "stopped on request");
+  if (options.progress) options.progress(file, done, total);
+  return {};
+}
+
+Result<Verdict> verdict_of(const ShardFile& file) {
+  if (!file.archived) return examine_file(file.path);
+  BREVIS_ASSIGN(File opened, File::open(file.path));
+  BREVIS_ASSIGN(const auto reader, archive::Reader::open(std::move(opened)));
+  BREVIS_ASSIGN(const auto names, read_names(*reader));
+  return names->verdict;
+}
+
+}  // namespace serve
+
+Result<CheckReport> check(const CheckOptions& options) {
+  if (options.paths.empty()) return make_error(Errc::invalid_argument, "nothing to check: name a file or directory");
+  if (options.quick && !options.tensor.empty())
+    return make_error(Errc::invalid_argument, "a quick check decodes nothing: it cannot check one tensor");
+  CheckReport report;
+  Pool pool(options.jobs != 0 ? options.jobs : available_cores());
+  serve::FsckContext context{options, pool, report};
+  for (const std::string& path : options.paths) {
+    BREVIS_ASSIGN(const FileStat stat, stat_at(AT_FDCWD, path, true));
+    if (stat.is_directory()) {
+      BREVIS_TRY(serve::fsck_tree(context, path));
+    } else {
+      BREVIS_TRY(serve::fsck_archive(context, path));
+    }
+  }
+  if (!options.tensor.empty() && !context.tensor_found)
+    return make_error(Errc::not_found, "no archive checked holds a tensor '" + options.tensor + "'");
+  std::stable_sort(report.findings.begin(), report.findings.end(), [](const Finding& a, const Finding& b) {
+    return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
+  });
+  return report;
+}
+
+}  // namespace brevis

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/simple_pack.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/checksum.h"
+#include "dsl/encode.h"
+#include "dsl/plan.h"
+#include "dsl/text.h"
+
+namespace brevis::test {
+
+namespace {
+
+// The output bytes of every frame, found by planning the whole stream.
+struct FrameTarget {
+  uint32_t region;
+  uint64_t frame;
+  bits::OwnedWords words;
+};
+
+std::vector<FrameTarget> targets_of(const dsl::Program& program, const archive::Record& record, ByteSpan bytes) {
+  std::vector<dsl::Piece> pieces;
+  REQUIRE(dsl::plan(program, record.words, record.frame_words, {0, bytes.size()}, pieces));
+  std::map<std::pair<uint32_t, uint64_t>, ByteSpan> found;
+  for (const dsl::Piece& piece : pieces) {
+    if (piece.kind == dsl::Piece::Kind::frame && piece.source == 0)
+      found.emplace(std::pair(piece.region, piece.frame), bytes.subspan(piece.at, piece.length));
+  }
+  std::vector<FrameTarget> targets;
+  const unsigned word_bytes = program.width() / 8;
+  for (const auto& [place, part] : found) {
+    bits::OwnedWords words(program.width(), part.size() / word_bytes);
+    std::copy(part.begin(), part.end(), words.words().data);
+    targets.push_back({place.first, place.second, std::move(words)});
+  }
+  return targets;
+}
+
+}  // namespace
+
+uint32_t add_stream(archive::Writer& writer, ByteSpan bytes, const std::string& text, const SimplePackOptions& options,
+                    bool bundle) {
+  auto parsed = dsl::parse_program(text);
+  REQUIRE_MESSAGE(parsed, text, parsed ? "" : parsed.error().message());
+  const auto program = std::make_shared<const dsl::Program>(std::move(*parsed));
+  archive::Record record;
+  record.program = writer.add_program(program);
+  REQUIRE(bytes.size() % (program->width() / 8) == 0);
+  record.words = bytes.size() / (program->width() / 8);
+  record.bundle = bundle;
+  record.digest = options.false_digest ? *options.false_digest : xxh3_128(bytes);
+  for (const dsl::Region& region : program->regions())
+    record.frame_words.push_back(dsl::default_frame_words(*program, region, options.frame_bytes));
+  const std::vector<FrameTarget> targets = targets_of(*program, record, bytes);
+
+  std::vector<std::vector<dsl::SlotTable>> tables(program->slots().size());
+  record.bindings.resize(program->slots().size());
+  for (uint32_t region = 0; region < program->regions().size(); ++region) {
+    std::vector<bits::ConstWords> frames;
+    for (const FrameTarget& target : targets)
+      if (target.region == region) frames.push_back(target.words.view());
+    if (frames.empty()) continue;
+    auto trained = dsl::train(*program, region, frames.size(), record.frame_words[region],
+                              [&](uint64_t frame) -> Result<bits::ConstWords> { return frames[frame]; });
+    REQUIRE_MESSAGE(trained, text, trained ? "" : trained.error().message());
+    REQUIRE_MESSAGE(trained->has_value(), text);
+    for (size_t slot = 0; slot < tables.size(); ++slot) {
+      if (program->nodes()[program->slots()[slot].node].region != int32_t(region)) continue;
+      auto loaded = dsl::load_slot(*program, program->slots()[slot], (**trained)[slot]);
+      REQUIRE(loaded);
+      tables[slot] = {*loaded};
+      record.bindings[slot] = {writer.add_table((**trained)[slot])};
+    }
+  }
+  if (!program->regions().empty()) {
+    auto bound = dsl::BoundProgram::bind(program, tables);
+    REQUIRE_MESSAGE(bound, text, bound ? "" : bound.error().message());
+    for (const FrameTarget& target : targets) {
+      ByteVector stored;
+      auto encoded = dsl::encode_frame(**bound, target.region, target.frame * record.frame_words[target.region],
+                                       target.words.view(), stored);
+      REQUIRE_MESSAGE((encoded && *encoded), text, encoded ? "" : encoded.error().message());
+      REQUIRE(writer.append_frame(stored));
+    }
+  }
+  return writer.add_record(std::move(record));
+}
+
+Result<archive::Writer::Sealed> simple_pack(const std::string& path, const std::vector<PackPart>& parts,
+                                            const SimplePackOptions& options) {
+  BREVIS_ASSIGN(archive::Writer writer, archive::Writer::create(path, true));
+  std::map<int, std::pair<uint32_t, uint64_t>> bundles;  // number -> record, bytes handed out
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const PackPart& part = parts[i];
+    archive::Segment segment{part.kind, 0, part.bytes.size(), part.ordinal, 0, 0};
+    if (!part.bytes.empty() && part.bundle < 0) {
+      segment.record = add_stream(writer, part.bytes, part.program, options);
+    } else if (!part.bytes.empty()) {
+      if (bundles.count(part.bundle) == 0) {
+        ByteVector all;
+        for (const PackPart& member : parts)
+          if (member.bundle == part.bundle) all.insert(all.end(), member.bytes.begin(), member.bytes.end());
+        bundles[part.bundle] = {add_stream(writer, all, part.program, options, true), 0};
+      }
+      segment.record = bundles[part.bundle].first;
+      segment.record_offset = bundles[part.bundle].second;
+      bundles[part.bundle].second += part.bytes.size();
+    }
+    writer.add_segment(segment);
+  }
+  writer.set_provenance("packer", "test");
+  if (options.sha256) {
+    Sha256Hasher hasher;
+    hasher.update(joined(parts));
+    writer.set_sha256(hasher.finish());
+  }
+  return writer.seal(options.mode, options.mtime_ns, options.mtime_ns);
+}
+
+ByteVector joined(const std::vector<PackPart>& parts) {
+  ByteVector all;
+  for (const PackPart& part : parts) all.insert(all.end(), part.bytes.begin(), part.bytes.end());
+  return all;
+}
+
+}  // namespace brevis::test
