@@ -27,8 +27,8 @@ if [ ! -e build-fuzz/build.ninja ]; then
   CXX=clang++ meson setup build-fuzz -Dfuzz=true --buildtype=debugoptimized -Db_sanitize=address,undefined \
     -Db_lundef=false
 fi
-ninja -C build-fuzz "tests/fuzz/fuzz_$target"
-binary=$PWD/build-fuzz/tests/fuzz/fuzz_$target
+ninja -C build-fuzz "tests/fuzz/fuzz-$target"
+binary=$PWD/build-fuzz/tests/fuzz/fuzz-$target
 found=build-fuzz/$target
 mkdir -p "$corpus" "$found/new"
 
