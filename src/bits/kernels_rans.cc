@@ -17,12 +17,14 @@ inline uint16_t load16(const uint8_t* from) {
   return value;
 }
 
+// yes ? a : b, in a form that compilers do not turn into a branch.
+inline uint32_t pick(uint32_t yes, uint32_t a, uint32_t b) { return b ^ ((a ^ b) & (0 - yes)); }
+
 // Takes a word from `next` if the state needs one.
 inline uint32_t refill(uint32_t x, const uint8_t*& next) {
-  const bool low = x < kLowest;
-  const uint32_t taken = x << 16 | load16(next);
-  next += low ? 2 : 0;
-  return low ? taken : x;
+  const uint32_t low = x < kLowest, taken = x << 16 | load16(next);
+  next += 2 * low;
+  return pick(low, taken, x);
 }
 
 template <unsigned kLanes>
@@ -84,10 +86,10 @@ size_t rans_decode(const RansDecoder& table, RansCursor& cursor, Words out, size
 
 // Gives up 16 bits if the symbol would not fit, and divides: x becomes the quotient, the remainder is returned.
 inline uint32_t divide(const RansSymbol& symbol, uint32_t& x, uint16_t*& words) {
-  const bool high = x >= symbol.limit;
+  const uint32_t high = x >= symbol.limit;
   words[-1] = static_cast<uint16_t>(x);
-  words -= high ? 1 : 0;
-  x = high ? x >> 16 : x;
+  words -= high;
+  x = pick(high, x >> 16, x);
   __extension__ using Wide = unsigned __int128;
   const uint32_t quotient = static_cast<uint32_t>(Wide{uint64_t{x} << 1} * symbol.reciprocal >> 64);
   const uint32_t remainder = x - quotient * symbol.frequency;
