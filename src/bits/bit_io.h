@@ -100,42 +100,50 @@ class BitReader {
   bool ok_ = true;
 };
 
-// A sequence of integers whose sizes change slowly, such as frequencies or gaps. With n = bit_width(value) and p the n
-// of the value before (0 at first), n - p is written in unary after the folding 0, +1, -1, +2, -2, ... -> 0, 1, 2, 3,
-// 4, then the n - 1 bits below the value's leading one. Equal sizes so cost one bit beyond their own digits.
+// A sequence of integers whose sizes change slowly, such as frequencies or gaps. The size n of a value (its bit_width)
+// is written as the difference from the size before (0 at first), in unary after the folding
+// 0, +1, -1, +2, -2, ... -> 0, 1, 2, 3, 4, ...; then come the n - 1 bits below the value's leading one. So values of
+// equal sizes cost one bit beyond their own digits.
 class StepWriter {
  public:
   void put(BitWriter& to, uint64_t value) {
-    const int n = static_cast<int>(std::bit_width(value)), d = n - last_;
-    to.put_unary(static_cast<unsigned>(d > 0 ? 2 * d - 1 : -2 * d));
-    if (n > 1) to.put(value & low_mask(static_cast<unsigned>(n - 1)), static_cast<unsigned>(n - 1));
+    const auto n = static_cast<unsigned>(std::bit_width(value));
+    put_size(to, n);
+    if (n > 1) to.put(value & low_mask(n - 1), n - 1);
+  }
+  // The size alone, 0..64: for sequences of small numbers.
+  void put_size(BitWriter& to, unsigned n) {
+    to.put_unary(n > last_ ? 2 * (n - last_) - 1 : 2 * (last_ - n));
     last_ = n;
   }
 
  private:
-  int last_ = 0;
+  unsigned last_ = 0;
 };
 
 class StepReader {
  public:
   // Values above `limit` make the reader not ok(); the result is at most `limit` in any case.
   uint64_t get(BitReader& from, uint64_t limit) {
-    const int z = static_cast<int>(from.get_unary(128));
-    const int n = last_ + (z % 2 == 1 ? z / 2 + 1 : -(z / 2));
-    if (n < 0 || n > 64) return fail(from);
-    last_ = n;
+    const unsigned n = get_size(from, 64);
     if (n == 0) return 0;
-    const uint64_t value = uint64_t{1} << (n - 1) | from.get(static_cast<unsigned>(n - 1));
-    return value > limit ? fail(from) : value;
-  }
-
- private:
-  static uint64_t fail(BitReader& from) {
+    const uint64_t value = uint64_t{1} << (n - 1) | from.get(n - 1);
+    if (from.ok() && value <= limit) return value;
     from.invalidate();
     return 0;
   }
+  unsigned get_size(BitReader& from, unsigned limit) {
+    const auto folded = static_cast<unsigned>(from.get_unary(128)), step = (folded + 1) / 2;
+    const bool up = folded % 2 == 1;
+    if (!from.ok() || (up ? step > limit - last_ : step > last_)) {
+      from.invalidate();
+      return 0;
+    }
+    return last_ = up ? last_ + step : last_ - step;
+  }
 
-  int last_ = 0;
+ private:
+  unsigned last_ = 0;  // at most the limit: one reader is used with one limit on sizes
 };
 
 }  // namespace brevis::bits

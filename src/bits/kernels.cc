@@ -22,6 +22,7 @@ constexpr std::array kVariants = {
             [](Kernels& table) {
               fill_scalar_words(table);
               fill_scalar_rans(table);
+              fill_scalar_huffman(table);
             }},
 };
 

@@ -65,6 +65,20 @@ struct RansEncoder {
   const RansSymbol* symbols;
 };
 
+// A prefix code: codes are read lowest bit first.
+struct HuffmanDecoder {
+  unsigned table_bits;      // the longest code, 1..12
+  const uint16_t* entries;  // by the next table_bits bits: symbol | length << 12
+};
+// One of the streams that are decoded side by side.
+struct HuffmanStream {
+  const uint8_t* data;
+  size_t bytes;
+  size_t bit;    // where the next code starts
+  size_t at;     // where the next symbol goes in the output
+  size_t count;  // symbols to come
+};
+
 struct Kernels {
   std::string_view name;  // "scalar", "avx2", "avx512"
 
@@ -90,6 +104,10 @@ struct Kernels {
   // The same by symbol index. Every index has a frequency.
   uint16_t* (*rans_encode)(const RansEncoder& table, unsigned lanes, uint32_t* states, const uint16_t* in, size_t count,
                            uint16_t* words_end);
+
+  // Decodes symbols of all streams into `out`, stopping short of the end of each stream's bytes, and moves bit, at and
+  // count on; the caller decodes the rest, looking at every step. How far it goes is left to the kernel.
+  void (*huffman_decode)(const HuffmanDecoder& table, std::span<HuffmanStream> streams, Words out);
 };
 
 // The table in use. The first call reads BREVIS_CPU; a value that this CPU or build cannot serve is logged and the
@@ -99,7 +117,8 @@ const Kernels& kernels();
 std::span<const Kernels> all_kernels();
 
 // What kernels.cc puts together; only it and the variants need these.
-void fill_scalar_words(Kernels& table);  // kernels_words.cc
-void fill_scalar_rans(Kernels& table);   // kernels_rans.cc
+void fill_scalar_words(Kernels& table);    // kernels_words.cc
+void fill_scalar_rans(Kernels& table);     // kernels_rans.cc
+void fill_scalar_huffman(Kernels& table);  // kernels_huffman.cc
 
 }  // namespace brevis::bits
