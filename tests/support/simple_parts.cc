@@ -51,7 +51,7 @@ std::vector<PackPart> parts_of(ByteSpan file, size_t bundle_up_to) {
     const unsigned width = dtype_info(tensor.dtype).word_bits();
     const std::string word = "u" + std::to_string(width) + " = ";
     std::vector<std::string> programs = {word + "constant(0)", word + "constant(5)"};
-    if (width == 16)
+    if (width == 16 && bytes.size() >= 4000)  // shorter ones may lack distinct words
       programs.push_back(word +
                          "merge(9, 7; rank(7; literal(packed), literal(packed), literal(packed)), "
                          "literal(packed))");
