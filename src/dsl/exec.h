@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Running regions, frame by frame. A frame's stored bytes (docs/format.md) are: walking the region's nodes in program
-// order, for each node one byte of table choice if its slot is bound to a set, a varint for each data-dependent count,
-// and for a literal a varint payload length; then the payloads of the literals in program order, to the last byte.
+// Running regions, frame by frame. A frame's stored bytes (docs/format-programs.md) are: walking the region's nodes in
+// program order, for each node one byte of table choice if its slot is bound to a set, a varint for each data-dependent
+// count, and for a literal a varint payload length; then the payloads of the literals in program order, to the last
+// byte.
 //
 // Requires: programs that passed build(); tables that passed load_slot().
 // Errors:   decode_frame gives corrupt for any stored bytes that are not a frame of this program and length. It never
@@ -25,7 +26,7 @@ struct SlotTable {
 
 // The gate of a table's stored bytes, for the slot that wants it. Errors: corrupt.
 Result<SlotTable> load_slot(const Program& program, const Slot& slot, ByteSpan stored);
-// The stored form of a word list (delta-coded varints, docs/format.md).
+// The stored form of a word list (delta-coded varints, docs/format-programs.md).
 ByteVector store_word_list(std::span<const uint64_t> ascending);
 
 struct FrameView;

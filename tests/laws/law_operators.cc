@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Laws of the operators and of running programs: what an operator inverts it runs back to the same words; a range of a
+// program's output is that slice of the whole; bytes that were tampered with never do more than give an error.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "dsl/encode.h"
+#include "dsl/exec.h"
+#include "dsl/plan.h"
+#include "dsl/verify.h"
+#include "support/bound.h"
+#include "support/random_program.h"
+#include "support/words.h"
+
+using namespace brevis;
+using namespace brevis::dsl;
+using test::must;
+using test::Random;
+using test::Rng;
+
+namespace {
+
+constexpr unsigned kWidths[] = {1, 2, 3, 5, 6, 7, 8, 9, 10, 15, 16, 17, 20, 24, 31, 32, 33, 48, 63, 64};
+constexpr size_t kCounts[] = {0, 1, 2, 3, 7, 255, 4097};
+
+// Streams beyond test::kShapes that operators care about.
+enum class Extra { ramp, runs, zeros, floats, nans, pairs };
+constexpr Extra kExtras[] = {Extra::ramp, Extra::runs, Extra::zeros, Extra::floats, Extra::nans, Extra::pairs};
+
+bits::OwnedWords make_extra(Extra extra, unsigned width, size_t count, uint64_t seed) {
+  Random random(seed);
+  bits::OwnedWords words(width, count);
+  const uint64_t mask = bits::low_mask(width);
+  uint64_t last = 0;
+  for (size_t i = 0; i < count; ++i) {
+    uint64_t word = 0;
+    switch (extra) {
+      case Extra::ramp: word = 250 + 3 * i; break;
+      case Extra::runs: word = random.below(20) == 0 ? random.next() : last; break;
+      case Extra::zeros: word = random.below(3) == 0 ? random.next() : 0; break;
+      case Extra::floats: {  // a bell of exponents, the rest free, low bits often clear
+        const unsigned exponent = width > 8 ? 8 : width / 2;
+        const uint64_t e = (uint64_t{1} << exponent) / 2 - static_cast<unsigned>(std::countr_zero(random.next() | 64));
+        word =
+            (e << (width - 1 - exponent)) ^ (random.next() & (mask >> 1 >> exponent)) ^ random.below(2) << (width - 1);
+        if (width > 16) word &= ~bits::low_mask(width - 16);
+        break;
+      }
+      case Extra::nans: {  // all ones from some bit on, and single bits: infinities, NaNs, zeros, denormals
+        const unsigned bit = static_cast<unsigned>(random.below(width));
+        word = random.below(2) ? ~bits::low_mask(bit) : uint64_t{1} << bit;
+        word ^= random.below(2) << (width - 1);
+        break;
+      }
+      case Extra::pairs: word = i % 2 ? random.next() : 7; break;
+    }
+    last = word & mask;
+    words.words().set(i, last);
+  }
+  return words;
+}
+
+bool same(bits::ConstWords a, bits::ConstWords b) {
+  return a.width == b.width && std::ranges::equal(a.byte_span(), b.byte_span());
+}
+
+// Every parameter list worth trying; an operator that this test has no word about gets guesses, as its gate allows.
+std::vector<std::vector<uint64_t>> params_for(const OpSpec& spec, unsigned width) {
+  std::vector<std::vector<uint64_t>> lists;
+  const uint64_t mask = bits::low_mask(width);
+  switch (spec.id) {
+    case OpId::merge:
+      for (uint64_t first = 1; first < width; first = first * 2 + 1) {
+        lists.push_back({first, width - first});
+        if (width - first > 3) lists.push_back({first, 2, width - first - 2});
+      }
+      lists.push_back(std::vector<uint64_t>(width, 1));
+      break;
+    case OpId::rank: lists = {{1}, {2}, {3}, {4}, {63}, {255}, {256}, {1000}}; break;
+    case OpId::palette: lists = {{2}, {3}, {4}, {5}, {17}, {256}, {257}}; break;
+    case OpId::scan:
+      for (uint64_t f = 0; f < spec.keywords.size(); ++f)
+        for (const uint64_t stride : {1, 2, 3, 16, 100, 5000}) lists.push_back({f, stride});
+      break;
+    case OpId::ramp: lists = {{250 & mask, 3 & mask}, {mask, mask}, {0, 0}}; break;
+    default:
+      lists = {{}, {0x5a5a5a5a5a5a5a5a & mask}};
+      for (uint64_t f = 0; f < std::max<size_t>(spec.keywords.size(), 4); ++f)
+        for (const uint64_t arg : {uint64_t{0}, uint64_t{1}, uint64_t{width - 1}, mask, mask / 3}) {
+          lists.push_back({f});
+          lists.push_back({f, arg});
+        }
+  }
+  std::sort(lists.begin(), lists.end());
+  lists.erase(std::unique(lists.begin(), lists.end()), lists.end());
+  return lists;
+}
+
+struct Tally {
+  size_t inverted = 0, recomposed = 0;
+};
+
+// run(invert(target)) == target, with children of the lengths that child_lengths tells. False: not expressible.
+bool round_trip(const OpSpec& spec, const Node& node, const WordList* list, bits::ConstWords target) {
+  const NodeArgs blind{node, list, 1000, {}};
+  std::vector<bits::OwnedWords> children;
+  std::vector<uint64_t> counts;
+  if (!must(spec.invert(blind, target, children, counts))) return false;
+  REQUIRE(counts.size() == spec.counts);
+  REQUIRE(children.size() == node.children.size());
+  std::vector<uint64_t> lengths(children.size());
+  must(spec.child_lengths(node, target.count, counts, lengths));
+  const std::vector<uint8_t> widths = must(spec.child_widths(node, children.size()));
+  std::vector<bits::ConstWords> in;
+  for (size_t i = 0; i < children.size(); ++i) {
+    REQUIRE(children[i].count() == lengths[i]);
+    REQUIRE(children[i].width() == widths[i]);
+    for (size_t j = 0; j < children[i].count(); ++j)
+      if (children[i].view().at(j) > bits::low_mask(widths[i])) FAIL("a word has bits above its width");
+    in.push_back(children[i].view());
+  }
+  bits::OwnedWords out(node.width, target.count);
+  must(spec.run({node, list, 1000, counts}, in, out.words()));
+  REQUIRE(same(out.view(), target));
+
+  if (spec.push_down) {  // tells what the children's words really are
+    std::vector<std::optional<codec::Histogram>> told;
+    REQUIRE(spec.push_down(blind, test::histogram_of(target), told));
+    REQUIRE(told.size() == children.size());
+    for (size_t i = 0; i < told.size(); ++i)
+      if (told[i]) {
+        REQUIRE(told[i]->width == widths[i]);
+        REQUIRE(told[i]->counts == test::histogram_of(children[i].view()).counts);
+      }
+  }
+  return true;
+}
+
+// Children of random words, run forward: whatever comes out must invert and come out again.
+bool forward_trip(const OpSpec& spec, const Node& node, const WordList* list, size_t n, Random& random) {
+  const std::vector<uint8_t> widths = must(spec.child_widths(node, node.children.size()));
+  std::vector<uint64_t> counts(spec.counts, random.below(n + 1)), lengths(widths.size());
+  must(spec.child_lengths(node, n, counts, lengths));
+  std::vector<bits::OwnedWords> children;
+  std::vector<bits::ConstWords> in;
+  for (size_t i = 0; i < widths.size(); ++i)
+    children.push_back(
+        test::make_words(test::kShapes[random.below(test::kShapes.size())], widths[i], lengths[i], random.next()));
+  for (const auto& child : children) in.push_back(child.view());
+  bits::OwnedWords out(node.width, n);
+  const Status status = spec.run({node, list, 1000, counts}, in, out.words());
+  if (!status) {
+    REQUIRE(status.error().kind() == Errc::corrupt);
+    return false;
+  }
+  for (size_t i = 0; i < n; ++i)
+    if (out.view().at(i) > bits::low_mask(node.width)) FAIL("a word has bits above its width");
+  REQUIRE(round_trip(spec, node, list, out.view()));
+  return true;
+}
+
+void try_node(const OpSpec& spec, const Node& node, Tally& tally) {
+  Random random(node.width);
+  auto with_list = [&](bits::ConstWords target, auto&& f) {
+    if (spec.slot != SlotKind::word_list) return f(nullptr);
+    if (const auto chosen = spec.choose_words(node, test::histogram_of(target))) {
+      const WordList list{*chosen};
+      return f(&list);
+    }
+  };
+  for (const size_t count : kCounts) {
+    auto both = [&](const bits::OwnedWords& target) {
+      with_list(target.view(),
+                [&](const WordList* list) { tally.inverted += round_trip(spec, node, list, target.view()); });
+    };
+    for (const test::Shape shape : test::kShapes) both(test::make_words(shape, node.width, count, count + 1));
+    for (const Extra extra : kExtras) both(make_extra(extra, node.width, count, count + 1));
+    if (spec.slot != SlotKind::word_list) {
+      tally.recomposed += forward_trip(spec, node, nullptr, count, random);
+    } else {  // a list from nowhere, ascending over the whole range
+      WordList list;
+      const uint64_t step = std::max<uint64_t>(1, bits::low_mask(node.width) / node.params[0]);
+      for (uint64_t i = 0; i < node.params[0]; ++i) list.words.push_back(i * step);
+      tally.recomposed += forward_trip(spec, node, &list, count, random);
+    }
+  }
+}
+
+// ---- whole programs
+
+struct Region {
+  std::vector<ByteVector> frames;  // as stored
+  ByteVector bytes;                // what they hold
+};
+
+struct World {
+  std::shared_ptr<const BoundProgram> bound;
+  std::vector<Region> regions;
+  std::vector<uint64_t> frame_words;
+  ByteVector original;
+};
+
+// Random words for each region of the program, encoded.
+std::optional<World> make_world(std::shared_ptr<const Program> program, uint64_t words, Random& random) {
+  World world;
+  world.original = test::random_bytes(4096, random.next());
+  const std::vector<uint64_t> lengths = must(region_lengths(*program, words));
+  const unsigned width = program->width();
+  std::vector<bits::OwnedWords> streams;
+  std::vector<ByteVector> stored(program->slots().size());
+  for (uint32_t r = 0; r < lengths.size(); ++r) {
+    const auto pick = random.below(test::kShapes.size() + std::size(kExtras));
+    streams.push_back(pick < test::kShapes.size()
+                          ? test::make_words(test::kShapes[pick], width, lengths[r], random.next())
+                          : make_extra(kExtras[pick - test::kShapes.size()], width, lengths[r], random.next()));
+    const uint64_t frame = std::max<uint64_t>(1, std::min<uint64_t>(lengths[r], 1 + random.below(3000)));
+    world.frame_words.push_back(frame);
+    const uint64_t frames = (lengths[r] + frame - 1) / frame;
+    const auto tables = must(train(*program, r, frames, frame, [&](uint64_t i) {
+      return Result<bits::ConstWords>(streams[r].view().part(i * frame, std::min(frame, lengths[r] - i * frame)));
+    }));
+    if (!tables) return std::nullopt;
+    for (size_t slot = 0; slot < stored.size(); ++slot)
+      if (!(*tables)[slot].empty()) stored[slot] = (*tables)[slot];
+  }
+  world.bound = test::bind_stored(program, stored);
+  for (uint32_t r = 0; r < lengths.size(); ++r) {
+    Region region;
+    region.bytes = test::file_bytes(streams[r].view());
+    for (uint64_t at = 0; at < lengths[r]; at += world.frame_words[r]) {
+      auto frame = test::encode(*world.bound,
+                                streams[r].view().part(at, std::min(world.frame_words[r], lengths[r] - at)), at, r);
+      if (!frame) return std::nullopt;
+      region.frames.push_back(std::move(*frame));
+    }
+    world.regions.push_back(std::move(region));
+  }
+  return world;
+}
+
+// A range of the output, from stored frames.
+ByteVector read_range(const World& world, uint64_t words, Range range, Arena& arena) {
+  const Program& program = world.bound->program();
+  const unsigned word_bytes = program.width() / 8;
+  std::vector<Piece> pieces;
+  must(plan(program, words, world.frame_words, range, pieces));
+  ByteVector out(range.length);
+  for (const Piece& piece : pieces) {
+    const MutByteSpan to = MutByteSpan(out).subspan(piece.at, piece.length);
+    switch (piece.kind) {
+      case Piece::Kind::fill: run_fill(piece, to); break;
+      case Piece::Kind::copy: run_copy(piece, out); break;
+      case Piece::Kind::ref:
+        std::copy_n(world.original.begin() + static_cast<ptrdiff_t>(piece.source), piece.length, to.begin());
+        break;
+      case Piece::Kind::frame: {
+        const Region& region = world.regions[piece.region];
+        const uint64_t first = piece.frame * world.frame_words[piece.region];
+        const uint64_t size =
+            std::min<uint64_t>(world.frame_words[piece.region] * word_bytes, region.bytes.size() - first * word_bytes);
+        ByteVector frame(size);
+        must(decode_frame(*world.bound, piece.region, first, region.frames[piece.frame], frame, arena));
+        std::copy_n(frame.begin() + static_cast<ptrdiff_t>(piece.source), piece.length, to.begin());
+        break;
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("law: what an operator inverts, it runs back") {
+  for (const OpSpec* spec : all_ops()) {
+    if (!spec->run || !spec->invert) continue;
+    CAPTURE(spec->name);
+    Tally tally;
+    for (const unsigned width : kWidths)
+      for (const std::vector<uint64_t>& params : params_for(*spec, width))
+        for (const size_t arity : {0, 1, 2, 3, 5, static_cast<int>(width)}) {
+          Node node{spec->id, static_cast<uint8_t>(width), params, std::vector<uint32_t>(arity)};
+          CAPTURE(width);
+          CAPTURE(params);
+          if (spec->child_widths(node, arity)) try_node(*spec, node, tally);
+        }
+    CHECK(tally.inverted > 20);
+    CHECK(tally.recomposed > 20);
+  }
+}
+
+TEST_CASE("law: a range of the output is that slice of the whole") {
+  Rng rng(1);
+  Random random(2);
+  size_t made = 0;
+  std::set<OpId> seen;
+  for (int round = 0; round < 400; ++round) {
+    const unsigned width = test::random_width(rng);
+    const uint64_t words = random.below(8000);
+    test::ProgramShape shape;
+    shape.max_nodes = 24;
+    shape.original_bytes = 4096;
+    shape.expresses_all = round % 4 != 0;
+    const auto program = std::make_shared<const Program>(test::random_program(rng, width, words, shape));
+    CAPTURE(print(*program));
+    const std::optional<World> world = make_world(program, words, random);
+    if (!world) continue;
+    ++made;
+    for (const Node& node : program->nodes()) seen.insert(node.op);
+    Arena arena;
+    for (size_t r = 0; r < world->regions.size(); ++r) {
+      ByteVector whole;
+      for (size_t f = 0; f < world->regions[r].frames.size(); ++f) {
+        const uint64_t first = f * world->frame_words[r];
+        const uint64_t left = world->regions[r].bytes.size() / (width / 8) - first;
+        const ByteVector frame =
+            must(test::decode(*world->bound, world->regions[r].frames[f], std::min(left, world->frame_words[r]), first,
+                              static_cast<uint32_t>(r), f % 3));
+        whole.insert(whole.end(), frame.begin(), frame.end());
+      }
+      REQUIRE(whole == world->regions[r].bytes);
+    }
+    const uint64_t bytes = words * (width / 8);
+    const ByteVector all = read_range(*world, words, {0, bytes}, arena);
+    for (int i = 0; i < 12; ++i) {
+      const uint64_t offset = random.below(bytes + 1), length = random.below(bytes - offset + 1);
+      const Range range{offset, i == 0 ? std::min<uint64_t>(bytes - offset, 1) : i == 1 ? 0 : length};
+      const ByteVector part = read_range(*world, words, range, arena);
+      REQUIRE(std::equal(part.begin(), part.end(), all.begin() + static_cast<ptrdiff_t>(offset)));
+      REQUIRE(part.size() == range.length);
+    }
+  }
+  CHECK(made > 150);
+  for (const OpSpec* spec : all_ops()) {
+    CAPTURE(spec->name);
+    if (spec->id != OpId::cast && spec->id != OpId::palette) CHECK(seen.count(spec->id) == 1);
+  }
+}
+
+TEST_CASE("law: tampered frames give an error or words, never more") {
+  Rng rng(3);
+  Random random(4);
+  for (int round = 0; round < 60; ++round) {
+    const unsigned width = test::random_width(rng);
+    const uint64_t words = 1 + random.below(60);
+    test::ProgramShape shape;
+    shape.max_nodes = 12;
+    shape.skeleton = false;
+    shape.expresses_all = true;
+    const auto program = std::make_shared<const Program>(test::random_program(rng, width, words, shape));
+    CAPTURE(print(*program));
+    const std::optional<World> world = make_world(program, words, random);
+    if (!world || world->regions.empty() || world->regions[0].frames.empty()) continue;
+    const ByteVector& frame = world->regions[0].frames[0];
+    const uint64_t count = std::min(words, world->frame_words[0]);
+    auto attempt = [&](ByteVector bytes) {  // decode() watches the bytes around its output
+      bytes.shrink_to_fit();
+      const auto result = test::decode(*world->bound, bytes, count);
+      if (!result) REQUIRE(result.error().kind() == Errc::corrupt);
+      static_cast<void>(frame_leaves(*world->bound, 0, count, bytes));
+    };
+    for (size_t at = 0; at < frame.size(); ++at)
+      for (unsigned change = 1; change<256; change = frame.size()> 40 ? change * 2 : change + 1) {
+        ByteVector bytes = frame;
+        bytes[at] = static_cast<uint8_t>(bytes[at] ^ change);
+        attempt(bytes);
+      }
+    for (size_t size = 0; size < frame.size(); ++size) {
+      const ByteVector cut(frame.begin(), frame.begin() + static_cast<ptrdiff_t>(size));
+      REQUIRE_FALSE(test::decode(*world->bound, cut, count).has_value());
+      attempt(cut);
+    }
+    ByteVector longer = frame;
+    longer.push_back(0);
+    REQUIRE_FALSE(test::decode(*world->bound, longer, count).has_value());
+    for (int i = 0; i < 50; ++i) attempt(test::random_bytes(random.below(2 * frame.size() + 8), random.next()));
+  }
+}
