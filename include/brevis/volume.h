@@ -96,7 +96,7 @@ class Volume {
 
   // Extended attributes of archives' files: user.brevis.sha256 (hex, of the original), ratio (packed size over
   // original, four decimals), archive (its path below the source), format (version). Other files have none: the
-  // source's own are not shown. Errors: io with ENODATA for a name that is not there.
+  // source's own are not shown. Errors: not_found for a name that is not there.
   virtual Result<std::vector<std::string>> attribute_names(NodeId node) = 0;
   virtual Result<std::string> attribute(NodeId node, std::string_view name) = 0;
 

@@ -34,10 +34,11 @@ int open_resolved(int at, const char* path, int flags, bool follow) {
 
 }  // namespace
 
-Result<File> open_beneath(int at, const std::string& path, bool follow) {
+Result<File> open_beneath(int at, const std::string& path, bool follow, const std::string& shown_as) {
+  const std::string& name = shown_as.empty() ? path : shown_as;
   UniqueFd fd(open_resolved(at, path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, follow));
-  if (!fd) return Error::from_errno(errno, doing("opening", path));
-  return File::adopt(std::move(fd), path);
+  if (!fd) return Error::from_errno(errno, doing("opening", name));
+  return File::adopt(std::move(fd), name);
 }
 
 Result<UniqueFd> open_directory_beneath(int at, const std::string& path) {

@@ -15,7 +15,8 @@ namespace brevis {
 
 // `path` relative to the directory `at`. `follow`: symbolic links are followed as long as they stay below `at`;
 // otherwise no component may be one. A kernel without openat2 checks the last component only, and follows nothing.
-Result<File> open_beneath(int at, const std::string& path, bool follow);
+// `shown_as`: what the file is called in messages, when not `path`.
+Result<File> open_beneath(int at, const std::string& path, bool follow, const std::string& shown_as = {});
 // The same for a directory, never through links; "" is `at` itself.
 Result<UniqueFd> open_directory_beneath(int at, const std::string& path);
 // The same open file under a descriptor of its own.

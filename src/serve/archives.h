@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Archives that are or were open: one object a version of a file, shared by all its handles, with an index that can be
+// dropped and read again. The descriptor stays: it is what keeps an old version's bytes after a replacement.
+//
+// Indexes count against the memory cap and may have a share of it; the least recently used go first, those of open
+// files too. The one used last always stays, or an index larger than the share would be read again for every request.
+//
+// Errors:  of reading the index: corrupt, truncated, unsupported, io.
+// Threads: any.
+// Owns:    archives that were used lately; handles own theirs.
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "archive/reader.h"
+#include "base/threads.h"
+#include "cache/store.h"
+#include "serve/tree.h"
+
+namespace brevis::serve {
+
+using ReaderPtr = std::shared_ptr<const archive::Reader>;
+struct ArchivesState;
+
+class OpenArchive {
+ public:
+  OpenArchive(std::shared_ptr<ArchivesState> state, uint64_t number, Backing backing, File file);
+  ~OpenArchive();
+  OpenArchive(const OpenArchive&) = delete;
+  OpenArchive& operator=(const OpenArchive&) = delete;
+
+  uint64_t number() const { return number_; }  // of this object, never used again
+  const Backing& backing() const { return backing_; }
+  const archive::Header& header() const { return backing_.header; }
+  const std::string& path() const { return file_.path(); }
+  // Names its frames in the cache: by id and version of the file, so that of two files that claim one id neither can
+  // speak for the other.
+  const Digest& cache_id() const { return cache_id_; }
+
+  // The index if it is in memory, and a mark that it is in use; nullptr when load() is needed.
+  ReaderPtr reader() const;
+  // Reads the index. Waits for storage.
+  Result<ReaderPtr> load();
+  // To be told of every decoded frame: tables are loaded on use, and what is charged for the index follows now and
+  // then.
+  void count_decode();
+  // True the first time it is asked about a frame.
+  bool first_damage(uint64_t frame);
+
+ private:
+  friend struct ArchivesState;
+  const std::shared_ptr<ArchivesState> state_;
+  const uint64_t number_;
+  const Backing backing_;
+  const File file_;
+  const Digest cache_id_;
+  void recount();
+
+  std::atomic<uint64_t> decodes_{0};
+  Guarded<std::unordered_set<uint64_t>> damaged_;
+  // Under the state's lock:
+  ReaderPtr reader_;
+  uint64_t charged_ = 0;
+  std::list<OpenArchive*>::iterator loaded_at_{};
+};
+
+class Archives {
+ public:
+  // `store` is charged for the indexes.
+  explicit Archives(std::shared_ptr<cache::Store> store);
+  ~Archives();
+
+  // The archive of this version if it is known.
+  std::shared_ptr<OpenArchive> find(const Version& version) const;
+  // The one known of this version, or a new one that reads from `file`.
+  std::shared_ptr<OpenArchive> adopt(const Backing& backing, File file);
+  // Keeps it at hand for the next who opens it.
+  void remember(const std::shared_ptr<OpenArchive>& archive);
+
+  uint64_t index_bytes() const;
+  size_t open_archives() const;
+
+ private:
+  std::shared_ptr<ArchivesState> state_;
+};
+
+}  // namespace brevis::serve

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads of open files: from a byte range to spans of decoded frames, each frame decoded once however many ask for it at
+// the same time. fetch.cc opens with how the threads go together.
+//
+// Errors:  a damaged frame fails the requests that touch it; it is logged once, counted, never kept.
+// Threads: any. The destructor waits until every read was answered.
+// Owns:    requests under way, flights, scratch memory, the workers that wait for storage.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/threads.h"
+#include "brevis/volume.h"
+#include "cache/store.h"
+#include "serve/admission.h"
+#include "serve/archives.h"
+#include "serve/blocking.h"
+#include "serve/files.h"
+#include "serve/request.h"
+#include "serve/scratch.h"
+
+namespace brevis::serve {
+
+class Fetch {
+ public:
+  // `workers`: threads that wait for storage.
+  Fetch(std::shared_ptr<cache::Store> store, unsigned workers);
+  ~Fetch() = default;
+
+  void read(std::shared_ptr<OpenArchive> archive, Range range, ReadDone done);
+  void read(std::shared_ptr<const PlainFile> plain, Range range, ReadDone done);
+  // Brings the archive's index into memory: `done` on the calling thread when it is there, else on a worker.
+  using LoadDone = std::function<void(Result<ReaderPtr>)>;
+  void load(const std::shared_ptr<OpenArchive>& archive, LoadDone done);
+  // Work that may wait for storage, on a worker.
+  void post(Blocking::Source source, std::function<void()> job) { blocking_.post(source, std::move(job)); }
+
+  struct Counters {
+    std::atomic<uint64_t> reads{0}, bytes{0}, decoded{0}, hits{0}, joined{0}, damaged{0};
+  };
+  const Counters& counters() const { return counters_; }
+
+ private:
+  using Ready = std::vector<RequestPtr>;
+  using Waiters = std::vector<RequestPtr>;
+
+  void start(const RequestPtr& request);
+  void enter(const RequestPtr& request);
+  void drive(Ready ready);
+  void advance(const RequestPtr& request, Ready& ready);
+  Result<bool> advance_plain(const RequestPtr& request);
+  Result<bool> advance_archive(const RequestPtr& request, Ready& ready);
+  void finish(const RequestPtr& request, Status status, Ready& ready);
+
+  Result<cache::BlockPtr> frame(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready);
+  Result<cache::BlockPtr> decode(Request& request, const archive::FilePiece& piece, bool may_wait);
+  bool wait_for_storage(const RequestPtr& request, const archive::FilePiece& piece);
+  void land(const cache::Key& key, const Result<cache::BlockPtr>& block, Ready& ready);
+  void note_failure(const Request& request, const archive::FilePiece& piece, const Error& error);
+
+  const std::shared_ptr<cache::Store> store_;
+  Counters counters_;
+  Admission admission_;
+  ScratchPool scratches_;
+  Guarded<std::unordered_map<cache::Key, Waiters, cache::KeyHash>> flights_;
+  Guarded<std::unordered_map<uint64_t, std::vector<LoadDone>>> loads_;  // by archive number
+  Blocking blocking_;                                                   // last: its jobs use the rest until it is gone
+};
+
+}  // namespace brevis::serve

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One read under way: what it is made of, how far it is, and the reply so far.
+//
+// Errors:  plan() as plan_file. Threads: in the hands of one thread at a time; flights, queues and workers pass it on.
+// Owns:    the blocks of its reply.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "archive/layout.h"
+#include "brevis/volume.h"
+#include "cache/store.h"
+#include "serve/archives.h"
+#include "serve/files.h"
+
+namespace brevis::serve {
+
+struct Request {
+  std::shared_ptr<OpenArchive> archive;  // one of the two
+  std::shared_ptr<const PlainFile> plain;
+  Range range;
+  ReadDone done;
+
+  // Archives:
+  ReaderPtr reader;
+  std::vector<archive::FilePiece> pieces;
+  size_t next = 0;                                 // piece to do
+  std::optional<Result<cache::BlockPtr>> arrived;  // of the frame it waited for
+  uint64_t fill_bytes = 0, fill_used = 0;
+  bool is_flat = false;  // the reply is gathered in `gathered`; else that holds the fills only
+  std::shared_ptr<cache::Block> gathered;
+
+  uint64_t cost = 0;  // memory it holds at most, for admission
+  bool admitted = false;
+  ReadResult reply;
+
+  uint64_t source() const { return archive ? archive->number() : plain->number; }
+  uint64_t device() const { return archive ? archive->backing().stat.device : plain->device; }
+  const std::string& path() const { return archive ? archive->path() : plain->file.path(); }
+
+  // Fills pieces, fill_bytes, is_flat, cost.
+  Status plan();
+  // Does a piece that needs no frame; puts a frame's part in its place.
+  void compute(const archive::FilePiece& piece, cache::Store& store);
+  void place(const archive::FilePiece& piece, const cache::BlockPtr& block, cache::Store& store);
+  void append(ByteSpan part, std::shared_ptr<const void> owner);
+
+ private:
+  uint8_t* gather(cache::Store& store);
+};
+
+}  // namespace brevis::serve
