@@ -31,7 +31,7 @@ cat >"$file" <<EOF
 //
 // Params:   each with its range. Children: each with its width and length.
 // Frame:    what it stores in a frame beside its children.
-// Word:     out[i] = ... (the definition that docs/format.md repeats).
+// Word:     out[i] = ... (the definition that docs/format-programs.md repeats).
 // Refused:  what run() answers with \`corrupt\`.
 #include "dsl/ops/gate.h"
 
@@ -64,4 +64,4 @@ const OpSpec ${name}_op = {
 EOF
 echo "OP($id, $name, 1)" >>"$table"
 echo "wrote $file and id $id in $table"
-echo "next: run and invert, a paragraph in docs/dsl.md and docs/format.md, tools/dev/check.sh"
+echo "next: run and invert, a paragraph in docs/dsl.md and docs/format-programs.md, tools/dev/check.sh"

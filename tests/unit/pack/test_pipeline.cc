@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "archive/layout.h"
+#include "base/checksum.h"
+#include "brevis/pack.h"
+#include "support/safetensors_writer.h"
+#include "support/temp_dir.h"
+#include "support/weights.h"
+
+using namespace brevis;
+
+namespace {
+
+PackReport pack_one(const std::string& source, const std::string& target, PackOptions options = {}) {
+  options.sources = {source};
+  options.target = target;
+  auto report = pack_files(options);
+  REQUIRE(report);
+  return std::move(*report);
+}
+
+ByteVector unpacked(const std::string& archive) {
+  auto file = File::open(archive);
+  REQUIRE(file);
+  auto reader = archive::Reader::open(std::move(*file));
+  if (!reader) FAIL(reader.error().message());
+  ByteVector out((*reader)->manifest().original_size);
+  const auto status = archive::read_range(**reader, {0, out.size()}, out);
+  if (!status) FAIL(status.error().message());
+  return out;
+}
+
+void check_round_trip(const ByteVector& bytes, PackOptions options = {}, const char* name = "m.safetensors") {
+  test::TempDir dir;
+  test::write_file(dir / name, bytes);
+  const auto report = pack_one(dir / name, dir / "x.brv", std::move(options));
+  if (report.first_error() != nullptr) FAIL(report.first_error()->message());
+  CHECK(unpacked(dir / "x.brv") == bytes);
+  Sha256Hasher hasher;
+  hasher.update(bytes);
+  if (!report.files[0].sha256.empty()) CHECK(report.files[0].sha256 == to_hex(ByteSpan(hasher.finish())));
+}
+
+}  // namespace
+
+TEST_CASE("F20: a model with every dtype comes back to the last bit") {
+  check_round_trip(test::safetensors_bytes(test::mixed_model(11)));
+  std::vector<test::TensorSpec> all;
+  for (const DtypeInfo& info : all_dtypes())
+    all.push_back(test::flat_tensor(std::string(info.name), info.id, test::random_bytes(24000, info.bits)));
+  check_round_trip(test::safetensors_bytes(all));
+}
+
+TEST_CASE("Z01: empty and tiny files come back") {
+  for (size_t size = 0; size <= 64; ++size) check_round_trip(test::random_bytes(size, size), {}, "data.bin");
+}
+
+TEST_CASE("frames of every legal size, several workers, and no digest come back") {
+  const auto file =
+      test::safetensors_bytes({test::flat_tensor("w", Dtype::BF16, test::gaussian_words(Dtype::BF16, 150001, 1)),
+                               test::flat_tensor("v", Dtype::F32, test::gaussian_words(Dtype::F32, 50001, 2))});
+  for (const uint64_t frame : {uint64_t{4096}, uint64_t{65536}, uint64_t{1} << 20}) {
+    PackOptions options;
+    options.frame_bytes = frame;
+    options.sha256 = frame != 65536;
+    check_round_trip(file, options);
+  }
+  PackOptions wrong;
+  wrong.frame_bytes = 4095;
+  wrong.sources = {"x"};
+  CHECK_FALSE(pack_files(wrong));
+}
+
+TEST_CASE("law 6: the same input gives the same archive with any number of workers") {
+  test::TempDir dir;
+  test::write_file(dir / "m.safetensors", test::safetensors_bytes(test::mixed_model(5, 256)));
+  ByteVector first;
+  for (const unsigned jobs : {1u, 2u, 7u}) {
+    PackOptions options;
+    options.jobs = jobs;
+    options.force = true;
+    options.frame_bytes = 16384;
+    pack_one(dir / "m.safetensors", dir / "m.brv", options);
+    const auto bytes = test::read_file(dir / "m.brv");
+    if (first.empty()) first = bytes;
+    CHECK(bytes == first);
+  }
+}
+
+TEST_CASE("Z04: tied tensors are stored once and both come back") {
+  const auto weights = test::gaussian_words(Dtype::BF16, 100000, 3);
+  const auto one = test::safetensors_bytes({test::flat_tensor("embed", Dtype::BF16, weights)});
+  const auto two = test::safetensors_bytes(
+      {test::flat_tensor("embed", Dtype::BF16, weights), test::flat_tensor("head", Dtype::BF16, weights)});
+  test::TempDir dir;
+  test::write_file(dir / "1.safetensors", one);
+  test::write_file(dir / "2.safetensors", two);
+  const auto a = pack_one(dir / "1.safetensors", dir / "1.brv");
+  const auto b = pack_one(dir / "2.safetensors", dir / "2.brv");
+  CHECK(b.bytes_out < a.bytes_out + 200);
+  CHECK(b.files[0].duplicate_tensors == 1);
+  CHECK(b.files[0].duplicate_bytes == weights.size());
+  CHECK(unpacked(dir / "2.brv") == two);
+}
+
+TEST_CASE("a target is overwritten only when asked, mode and times are the source's") {
+  test::TempDir dir;
+  test::write_file(dir / "m.safetensors", test::safetensors_bytes(test::mixed_model(1)));
+  REQUIRE(chmod((dir / "m.safetensors").c_str(), 0640) == 0);
+  CHECK(pack_one(dir / "m.safetensors", "").first_error() == nullptr);
+  CHECK(pack_one(dir / "m.safetensors", "").first_error() != nullptr);
+  PackOptions force;
+  force.force = true;
+  CHECK(pack_one(dir / "m.safetensors", "", force).first_error() == nullptr);
+  const auto source = stat_at(AT_FDCWD, dir / "m.safetensors", true);
+  const auto target = stat_at(AT_FDCWD, dir / "m.safetensors.brv", true);
+  REQUIRE(source);
+  REQUIRE(target);
+  CHECK(source->mtime_ns == target->mtime_ns);
+  CHECK((target->mode & 07777) == 0640);
+}
+
+TEST_CASE("a dry run writes nothing and tells the size that packing gives") {
+  test::TempDir dir;
+  test::write_file(dir / "m.safetensors", test::safetensors_bytes(test::mixed_model(2)));
+  PackOptions options;
+  options.dry_run = true;
+  const auto dry = pack_one(dir / "m.safetensors", dir / "m.brv", options);
+  CHECK_FALSE(test::exists(dir / "m.brv"));
+  CHECK(dry.bytes_out == pack_one(dir / "m.safetensors", dir / "m.brv").bytes_out);
+}
+
+TEST_CASE("verdicts: what is refused leaves no archive, what is lenient is packed with a warning") {
+  test::TempDir dir;
+  auto good = test::safetensors_bytes(test::mixed_model(3));
+  auto cut = good;
+  cut.resize(good.size() - 10);
+  test::write_file(dir / "cut.safetensors", cut);
+  auto report = pack_one(dir / "cut.safetensors", "");
+  REQUIRE(report.first_error() != nullptr);
+  CHECK(to_exit_code(*report.first_error()) == 65);
+  CHECK(report.first_error()->message().find("10 bytes short of what its header declares") != std::string::npos);
+  CHECK_FALSE(test::exists(dir / "cut.safetensors.brv"));
+  PackOptions allow;
+  allow.allow_truncated = true;
+  check_round_trip(cut, allow);
+
+  test::write_file(dir / "lfs.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n");
+  report = pack_one(dir / "lfs.safetensors", "");
+  REQUIRE(report.first_error() != nullptr);
+  CHECK(report.first_error()->message().find("Git LFS pointer") != std::string::npos);
+  CHECK(to_exit_code(*report.first_error()) == 65);
+
+  auto tail = good;
+  tail.insert(tail.end(), {1, 2, 3, 4});
+  test::write_file(dir / "tail.safetensors", tail);
+  report = pack_one(dir / "tail.safetensors", "");
+  CHECK(report.first_error() == nullptr);
+  CHECK_FALSE(report.files[0].warning.empty());
+  PackOptions strict;
+  strict.strict = strict.force = true;
+  CHECK(pack_one(dir / "tail.safetensors", "", strict).first_error() != nullptr);
+}
+
+TEST_CASE("I04: a full target, a failing read and a failing sync leave nothing under the final name") {
+  test::TempDir dir;
+  test::write_file(dir / "m.safetensors", test::safetensors_bytes(test::mixed_model(4, 128)));
+  for (const auto& [call, error] :
+       std::vector<std::pair<std::string, int>>{{"write", ENOSPC}, {"read", EIO}, {"fsync", EIO}, {"rename", EIO}}) {
+    int passes = call == "write" || call == "read" ? 3 : 0;
+    set_fault_hook([&, call = call, error = error](const char* name, const std::string&, uint64_t) {
+      return name == call && passes-- <= 0 ? error : 0;
+    });
+    PackOptions options;
+    options.jobs = 1;
+    options.sha256 = false;
+    const auto report = pack_one(dir / "m.safetensors", dir / "m.brv", options);
+    set_fault_hook({});
+    CHECK(report.first_error() != nullptr);
+    CHECK(test::names_in(dir.path()).size() == 1);
+  }
+}
+
+TEST_CASE("a source that changes while it is packed is refused as temporary") {
+  test::TempDir dir;
+  const auto path = dir / "m.safetensors";
+  test::write_file(path, test::safetensors_bytes(test::mixed_model(6, 256)));
+  PackOptions options;
+  options.frame_bytes = 16384;
+  int calls = 0;
+  options.progress = [&](const PackProgress&) {
+    if (++calls != 4) return;
+    auto bytes = test::read_file(path);
+    bytes.back() ^= 1;
+    test::write_file(path, bytes);
+  };
+  const auto report = pack_one(path, dir / "m.brv", options);
+  REQUIRE(report.first_error() != nullptr);
+  CHECK(to_exit_code(*report.first_error()) == 75);
+  CHECK_FALSE(test::exists(dir / "m.brv"));
+}
+
+TEST_CASE("a tree: archives, copies, links kept, links out of it refused or followed") {
+  test::TempDir dir;
+  const auto model = test::safetensors_bytes(test::mixed_model(7));
+  REQUIRE(make_directories(dir / "in/sub"));
+  test::write_file(dir / "in/sub/model.safetensors", model);
+  test::write_file(dir / "in/blob", model);  // no extension: recognised by content
+  test::write_file(dir / "in/config.json", "{}");
+  test::write_file(dir / "in/tokenizer.json", std::string(100000, 'x'));
+  test::write_file(dir / "in/old.brv", "whatever");
+  test::write_file(dir / "outside", "here");
+  REQUIRE(make_symlink("sub/model.safetensors", dir / "in/link"));
+  auto report = pack_one(dir / "in", dir / "out");
+  CHECK(report.first_error() == nullptr);
+  CHECK(unpacked(dir / "out/sub/model.safetensors.brv") == model);
+  CHECK(unpacked(dir / "out/blob.brv") == model);
+  CHECK(unpacked(dir / "out/tokenizer.json.brv") == ByteVector(100000, 'x'));
+  CHECK(test::read_file(dir / "out/config.json") == ByteVector{'{', '}'});
+  CHECK(test::read_file(dir / "out/old.brv").size() == 8);
+  const auto link = read_link_at(AT_FDCWD, dir / "out/link");
+  REQUIRE(link);
+  CHECK(*link == "sub/model.safetensors");
+
+  REQUIRE(make_symlink("../outside", dir / "in/away"));
+  report = pack_one(dir / "in", dir / "out2");
+  REQUIRE(report.first_error() != nullptr);
+  CHECK(report.first_error()->message().find("--follow") != std::string::npos);
+  CHECK(unpacked(dir / "out2/blob.brv") == model);  // the others are packed all the same
+  PackOptions follow;
+  follow.follow_links = true;
+  CHECK(pack_one(dir / "in", dir / "out3", follow).first_error() == nullptr);
+  CHECK(test::read_file(dir / "out3/away").size() == 4);
+}
+
+TEST_CASE("a program of the user's is used, and refused when it is none") {
+  test::TempDir dir;
+  const auto file =
+      test::safetensors_bytes({test::flat_tensor("w", Dtype::BF16, test::gaussian_words(Dtype::BF16, 50000, 1))});
+  PackOptions options;
+  options.programs["BF16"] = "merge(1, 8, 7; literal, literal(huffman), literal)";
+  check_round_trip(file, options);
+  options.programs["BF16"] = "merge(1, 8, 8; literal, literal, literal)";
+  options.sources = {"x"};
+  CHECK_FALSE(pack_files(options));
+}
+
+TEST_CASE("bundles keep the overhead of thousands of tiny tensors small") {
+  std::vector<test::TensorSpec> tensors;
+  const auto words = test::gaussian_words(Dtype::BF16, 512 * 3000, 9);
+  for (size_t i = 0; i < 3000; ++i)
+    tensors.push_back(
+        test::flat_tensor("block." + std::to_string(i) + ".bias", Dtype::BF16,
+                          ByteVector(words.begin() + 1024 * long(i), words.begin() + 1024 * long(i + 1))));
+  const auto file = test::safetensors_bytes(tensors);
+  test::TempDir dir;
+  test::write_file(dir / "m.safetensors", file);
+  const auto report = pack_one(dir / "m.safetensors", dir / "m.brv");
+  CHECK(unpacked(dir / "m.brv") == file);
+  const double weights_bits = 10.53 * 512 * 3000;
+  CHECK(double(report.bytes_out) < weights_bits / 8 + 3000 * 48.0);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "dsl/encode.h"
+#include "dsl/text.h"
+#include "support/weights.h"
+#include "synth/choose.h"
+
+using namespace brevis;
+
+namespace {
+
+struct Outcome {
+  synth::Choice choice;
+  uint64_t bytes = 0;  // really encoded, tables included
+};
+
+Outcome choose_for(const ByteVector& bytes, Dtype dtype) {
+  const unsigned width = dtype_info(dtype).word_bits();
+  synth::Stream stream;
+  stream.dtype = dtype;
+  stream.width = width;
+  stream.words = bytes.size() / (width / 8);
+  stream.read = [&](uint64_t first, bits::Words out) -> Status {
+    std::memcpy(out.data, bytes.data() + first * (width / 8), out.bytes());
+    return {};
+  };
+  const bits::ConstWords all{bytes.data(), stream.words, static_cast<uint8_t>(width)};
+  auto choice = synth::choose(stream, synth::gather(all), {});
+  REQUIRE(choice);
+  Outcome out{std::move(*choice), 0};
+  std::vector<std::vector<dsl::SlotTable>> slots;
+  for (size_t i = 0; i < out.choice.tables.size(); ++i) {
+    out.bytes += out.choice.tables[i].size();
+    auto table = dsl::load_slot(*out.choice.program, out.choice.program->slots()[i], out.choice.tables[i]);
+    REQUIRE(table);
+    slots.push_back({*table});
+  }
+  auto bound = dsl::BoundProgram::bind(out.choice.program, std::move(slots));
+  REQUIRE(bound);
+  if (out.choice.frame_words.empty()) return out;
+  Arena arena;
+  for (uint64_t first = 0; first < stream.words; first += out.choice.frame_words[0]) {
+    const auto part = all.part(first, std::min(out.choice.frame_words[0], stream.words - first));
+    ByteVector stored, decoded(part.bytes());
+    auto fits = dsl::encode_frame(**bound, 0, first, part, stored);
+    REQUIRE(fits);
+    REQUIRE(*fits);
+    REQUIRE(dsl::decode_frame(**bound, 0, first, stored, decoded, arena));
+    REQUIRE(std::memcmp(decoded.data(), part.data, part.bytes()) == 0);
+    out.bytes += stored.size();
+    arena.reset();
+  }
+  return out;
+}
+
+std::string text_of(const Outcome& outcome) { return dsl::print(*outcome.choice.program); }
+
+}  // namespace
+
+TEST_CASE("Gaussian BF16 weights take the joint coding of exponent and top mantissa bits: about 10.5 bits") {
+  const size_t n = 400000;
+  const auto outcome = choose_for(test::gaussian_words(Dtype::BF16, n, 1), Dtype::BF16);
+  INFO(text_of(outcome));
+  CHECK(text_of(outcome).find("alias") != std::string::npos);
+  CHECK(8.0 * double(outcome.bytes) / double(n) < 10.53);
+}
+
+TEST_CASE("every float dtype of bell-shaped weights gets smaller") {
+  for (const auto& [dtype, most] : std::vector<std::pair<Dtype, double>>{
+           {Dtype::F16, 0.88}, {Dtype::F32, 0.86}, {Dtype::F8_E4M3, 0.90}, {Dtype::F8_E5M2, 0.75}}) {
+    const auto bytes = test::gaussian_words(dtype, 100000, 2);
+    const auto outcome = choose_for(bytes, dtype);
+    INFO(dtype_info(dtype).name, ": ", text_of(outcome));
+    CHECK(double(outcome.bytes) < most * double(bytes.size()));
+  }
+}
+
+TEST_CASE("F32 that was BF16 costs what BF16 costs") {
+  const auto bytes = test::upcast_words(100000, 4);
+  const auto outcome = choose_for(bytes, Dtype::F32);
+  INFO(text_of(outcome));
+  CHECK(double(outcome.bytes) < 0.34 * double(bytes.size()));
+}
+
+TEST_CASE("constants and ramps store no frames") {
+  CHECK(text_of(choose_for(test::constant_words(16, 5000, 0x3f80), Dtype::BF16)) == "u16 = constant(16256)");
+  CHECK(text_of(choose_for(test::ramp_words(64, 5000, 0, 1), Dtype::I64)) == "u64 = ramp(0, 1)");
+  CHECK(text_of(choose_for(test::constant_words(8, 1, 9), Dtype::U8)) == "u8 = constant(9)");
+}
+
+TEST_CASE("few distinct words become a palette's worth of bits") {
+  const auto bytes = test::palette_words(32, 50000, 16, 5);
+  const auto outcome = choose_for(bytes, Dtype::F32);
+  INFO(text_of(outcome));
+  CHECK(8.0 * double(outcome.bytes) / 50000 < 6.0);
+}
+
+TEST_CASE("a noise stream is stored at its own size, never much above") {
+  for (const Dtype dtype : {Dtype::U8, Dtype::BF16, Dtype::F32, Dtype::F64, Dtype::C64}) {
+    const auto bytes = test::random_bytes(80000, 6);
+    const auto outcome = choose_for(bytes, dtype);
+    INFO(dtype_info(dtype).name, ": ", text_of(outcome));
+    CHECK(outcome.bytes <= bytes.size() + 64);
+  }
+}
+
+TEST_CASE("streams of one to a few words work in every dtype") {
+  for (const DtypeInfo& info : all_dtypes()) {
+    for (const size_t words : {1, 2, 3, 9}) {
+      const auto outcome = choose_for(test::random_bytes(words * info.word_bits() / 8, words), info.id);
+      CHECK(outcome.choice.program != nullptr);
+    }
+  }
+}
+
+TEST_CASE("the same stream gives the same choice") {
+  const auto bytes = test::channel_words(Dtype::BF16, 64, 512, 8);
+  const auto a = choose_for(bytes, Dtype::BF16), b = choose_for(bytes, Dtype::BF16);
+  CHECK(text_of(a) == text_of(b));
+  CHECK(a.choice.tables == b.choice.tables);
+}
