@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// brevis-pack: files and model directories into archives. The command line of pack(); nothing here touches a file.
+#include <cstdio>
+
+#include "brevis/pack.h"
+#include "command.h"
+#include "json_output.h"
+#include "output.h"
+#include "signals.h"
+#include "sizes.h"
+
+namespace brevis::tools {
+namespace {
+
+constexpr const char* kActions[] = {"packed", "copied", "linked", "skipped", "failed"};
+
+void add_programs(CommandLine& line, PackOptions& options) {
+  line.app()
+      .add_option_function<std::vector<std::string>>(
+          "--program",
+          [&options](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              const auto trimmed = [](std::string part) {
+                part.erase(0, part.find_first_not_of(" \t\n"));
+                part.erase(part.find_last_not_of(" \t\n") + 1);
+                return part;
+              };
+              const size_t equals = text.find('=');
+              const std::string dtype = trimmed(text.substr(0, equals));
+              const std::string program = equals == std::string::npos ? "" : trimmed(text.substr(equals + 1));
+              if (dtype.empty() || program.empty())
+                throw CLI::ValidationError("--program takes 'DTYPE = TEXT', not '" + text + "'");
+              options.programs[dtype] = program;
+            }
+          },
+          "this program for tensors of DTYPE, as 'DTYPE = TEXT'; may be given again for other dtypes")
+      ->type_name("SPEC")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_digest(CommandLine& line, PackOptions& options) {
+  line.app()
+      .add_option_function<std::string>(
+          "--digest",
+          [&options](const std::string& text) {
+            if (text != "sha256" && text != "none")
+              throw CLI::ValidationError("--digest takes sha256 or none, not '" + text + "'");
+            options.sha256 = text == "sha256";
+          },
+          "sha256 or none: digest of each whole file (sha256)")
+      ->type_name("NAME");
+}
+
+struct Totals {
+  uint64_t done = 0, failed = 0;
+};
+
+Totals print_files(const PackReport& packed, int verbosity) {
+  Totals totals;
+  for (const PackedFile& file : packed.files) {
+    if (!file.warning.empty() && verbosity >= 0) print_warning(file.source + ": " + file.warning);
+    if (file.action == PackAction::failed) {
+      ++totals.failed;
+      if (file.error && file.error->kind() != Errc::cancelled) print_error(file.error->message());
+      continue;
+    }
+    if (file.action != PackAction::skipped) ++totals.done;
+    if (verbosity >= 1) {
+      std::string text = std::string(kActions[static_cast<size_t>(file.action)]) + " " + file.source;
+      if (file.action == PackAction::packed)
+        text += ", " + grouped(file.bytes_in) + " -> " + grouped(file.bytes_out) + " bytes, ratio " +
+                ratio_text(file.bytes_in, file.bytes_out);
+      print_error(text);
+    }
+  }
+  return totals;
+}
+
+void print_report_json(const PackReport& packed, bool dry_run, int code) {
+  Json document = json_document();
+  document["files"] = Json::array();
+  for (const PackedFile& file : packed.files) {
+    Json one = {
+        {"source", file.source}, {"target", file.target}, {"action", kActions[static_cast<size_t>(file.action)]}};
+    if (file.action == PackAction::packed) one["verdict"] = verdict_name(file.verdict);
+    if (!file.warning.empty()) one["warning"] = file.warning;
+    one.update({{"bytes_in", file.bytes_in},
+                {"bytes_out", file.bytes_out},
+                {"ratio", json_ratio(file.bytes_in, file.bytes_out)}});
+    if (file.action == PackAction::packed)
+      one.update({{"tensors", file.tensors},
+                  {"duplicate_tensors", file.duplicate_tensors},
+                  {"duplicate_bytes", file.duplicate_bytes}});
+    if (!file.sha256.empty()) one["sha256"] = file.sha256;
+    if (file.error) one["error"] = json_error(*file.error);
+    document["files"].push_back(std::move(one));
+  }
+  const double saved =
+      packed.bytes_in == 0
+          ? 0
+          : 100.0 * (1.0 - static_cast<double>(packed.bytes_out) / static_cast<double>(packed.bytes_in));
+  document.update({{"bytes_in", packed.bytes_in},
+                   {"bytes_out", packed.bytes_out},
+                   {"ratio", json_ratio(packed.bytes_in, packed.bytes_out)},
+                   {"saved_percent", saved},
+                   {"seconds", packed.seconds},
+                   {"dry_run", dry_run},
+                   {"exit_code", code}});
+  print_json(document);
+}
+
+void print_summary(const PackReport& packed, const Totals& totals, bool dry_run) {
+  const double speed = packed.seconds > 0 ? static_cast<double>(packed.bytes_in) / 1e9 / packed.seconds : 0;
+  const double saved =
+      packed.bytes_in == 0
+          ? 0
+          : 100.0 * (1.0 - static_cast<double>(packed.bytes_out) / static_cast<double>(packed.bytes_in));
+  std::printf("%s files, %s bytes in, %s bytes out, saved %.2f%%, %.3f GB/s%s", grouped(totals.done).c_str(),
+              grouped(packed.bytes_in).c_str(), grouped(packed.bytes_out).c_str(), saved, speed,
+              dry_run ? " (dry run: nothing written)" : "");
+  if (totals.failed != 0) std::printf("; %s failed", grouped(totals.failed).c_str());
+  std::printf("\n");
+}
+
+void add_options(CommandLine& line, PackOptions& options, bool& no_verify) {
+  CLI::App& app = line.app();
+  app.add_option("source", options.sources, "files and directories")->required();
+  app.add_option("-o,--output", options.target, "file or directory to write (default: beside the sources)")
+      ->type_name("TARGET");
+  line.add_jobs(options.jobs);
+  line.add_size("--memory", options.memory, "cap on buffers (512MiB)");
+  line.add_size("--frame-size", options.frame_bytes, "bytes a frame decodes to, 4KiB to 1MiB (512KiB)");
+  add_programs(line, options);
+  app.add_flag("--strict", options.strict, "refuse files that break a rule of safetensors");
+  app.add_flag("--allow-truncated", options.allow_truncated, "pack files that are shorter than their header says");
+  app.add_flag("--no-verify", no_verify, "do not decode and compare every frame as it is written");
+  add_digest(line, options);
+  line.add_size("--opaque-min", options.opaque_min, "other files of a directory: smaller ones are copied (64KiB)");
+  app.add_flag("--follow", options.follow_links, "pack what links that leave the directory point to");
+  app.add_flag("--force", options.force, "overwrite targets that exist");
+  app.add_flag("--dry-run", options.dry_run, "do everything but write");
+  line.add_json();
+  line.add_progress();
+}
+
+int pack_main(int argc, char** argv) {
+  CommandLine line("brevis-pack", "[options] SOURCE... [-o TARGET]",
+                   "Packs safetensors files, and the other files of model directories, into archives that give back "
+                   "every byte. A file becomes TARGET (or TARGET/NAME.brv), a directory its tree in TARGET.");
+  PackOptions options;
+  bool no_verify = false;
+  add_options(line, options, no_verify);
+  if (const auto code = line.parse(argc, argv)) return *code;
+  options.verify = !no_verify;
+  options.cancelled = stop_requested;
+  ProgressBar bar(line.progress(), line.quiet());
+  if (bar.shown())
+    options.progress = [&bar](const PackProgress& at) {
+      bar.update(at.file, at.bytes_done, at.bytes_total, at.bytes_packed);
+    };
+  const auto packed = pack(options);
+  bar.clear();
+  if (!packed) return report(packed.error(), line.json());
+  const Totals totals = print_files(*packed, line.verbosity());
+  const Error* first = packed->first_error();
+  int code = first ? to_exit_code(*first) : kExitFine;
+  if (signal_exit_code() != 0) code = signal_exit_code();
+  if (line.json())
+    print_report_json(*packed, options.dry_run, code);
+  else if (!line.quiet())
+    print_summary(*packed, totals, options.dry_run);
+  return code;
+}
+
+}  // namespace
+}  // namespace brevis::tools
+
+int main(int argc, char** argv) {
+  using namespace brevis::tools;
+  set_program_name("brevis-pack");
+  return run_guarded([&] { return pack_main(argc, argv); });
+}
