@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// brevis-pack: files and model directories into archives. The command line of pack(); nothing here touches a file.
+// brevis-pack: files and model directories into archives. The command line of pack_files(); nothing here touches a file.
 #include <cstdio>
 
 #include "brevis/pack.h"
@@ -160,7 +160,7 @@ int pack_main(int argc, char** argv) {
     options.progress = [&bar](const PackProgress& at) {
       bar.update(at.file, at.bytes_done, at.bytes_total, at.bytes_packed);
     };
-  const auto packed = pack(options);
+  const auto packed = pack_files(options);
   bar.clear();
   if (!packed) return report(packed.error(), line.json());
   const Totals totals = print_files(*packed, line.verbosity());
