@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// brevis-pack: files and model directories into archives. The command line of pack_files(); nothing here touches a file.
+// brevis-pack: files and model directories into archives. The command line of pack_files(); nothing here touches a
+// file.
 #include <cstdio>
 
 #include "brevis/pack.h"

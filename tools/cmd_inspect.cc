@@ -97,7 +97,7 @@ void print_described(const Described& described) {
   if (!how.tables.empty())
     std::printf("  tables   %zu of the pool, %s bytes\n", how.tables.size(), grouped(how.table_bytes).c_str());
   for (const LeafUse& leaf : how.leaves) {
-    std::printf("  leaf     %-32s u%-3u %15s bytes  %6.3f bits a word\n", printable(leaf.path).c_str(), leaf.width,
+    std::printf("  leaf     %-36s u%-3u %15s bytes  %6.3f bits a word\n", printable(leaf.path).c_str(), leaf.width,
                 grouped(leaf.bytes).c_str(), bits_per_word(leaf.bytes, how.words));
   }
 }

@@ -16,6 +16,7 @@ namespace brevis::tools {
 namespace {
 
 constexpr size_t kColumns = 80, kHelpColumn = 26;
+constexpr unsigned kMostJobs = 1024;  // a slip of the finger must not starve the machine
 
 // Every option of every command, as a name in the environment: one command's option is no mistake in another.
 constexpr std::array kKnownNames = {"ALLOW_TRUNCATED", "CONTINUE_ON_ERROR", "DIGEST", "DRY_RUN",    "FOLLOW",
@@ -94,9 +95,15 @@ CLI::Option* CommandLine::add_size(const std::string& names, uint64_t& target, c
 }
 
 void CommandLine::add_jobs(unsigned& target) {
-  app_.add_option("-j,--jobs", target, "workers (default: one for each core)")
-      ->type_name("N")
-      ->check(CLI::Range(1u, 1024u));
+  app_.add_option_function<unsigned>(
+          "-j,--jobs",
+          [&target](unsigned jobs) {
+            if (jobs < 1 || jobs > kMostJobs)
+              throw CLI::ValidationError("--jobs takes a number from 1 to " + std::to_string(kMostJobs));
+            target = jobs;
+          },
+          "workers (default: one for each core)")
+      ->type_name("N");
 }
 
 void CommandLine::add_json() { app_.add_flag("--json", json_, "one JSON object on standard output"); }
