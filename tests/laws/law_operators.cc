@@ -5,17 +5,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstring>
-#include <map>
 #include <set>
 
-#include "dsl/encode.h"
-#include "dsl/exec.h"
-#include "dsl/plan.h"
-#include "dsl/verify.h"
-#include "support/bound.h"
+#include "dsl/op.h"
 #include "support/random_program.h"
 #include "support/words.h"
+#include "support/world.h"
 
 using namespace brevis;
 using namespace brevis::dsl;
@@ -191,86 +186,16 @@ void try_node(const OpSpec& spec, const Node& node, Tally& tally) {
   }
 }
 
-// ---- whole programs
-
-struct Region {
-  std::vector<ByteVector> frames;  // as stored
-  ByteVector bytes;                // what they hold
-};
-
-struct World {
-  std::shared_ptr<const BoundProgram> bound;
-  std::vector<Region> regions;
-  std::vector<uint64_t> frame_words;
-  ByteVector original;
-};
-
-// Random words for each region of the program, encoded.
-std::optional<World> make_world(std::shared_ptr<const Program> program, uint64_t words, Random& random) {
-  World world;
-  world.original = test::random_bytes(4096, random.next());
-  const std::vector<uint64_t> lengths = must(region_lengths(*program, words));
+// Random words for every region of the program, encoded; nothing when the program cannot express them.
+std::optional<test::World> random_world(std::shared_ptr<const Program> program, uint64_t words, Random& random) {
   const unsigned width = program->width();
-  std::vector<bits::OwnedWords> streams;
-  std::vector<ByteVector> stored(program->slots().size());
-  for (uint32_t r = 0; r < lengths.size(); ++r) {
+  auto stream = [&](uint64_t count) {
     const auto pick = random.below(test::kShapes.size() + std::size(kExtras));
-    streams.push_back(pick < test::kShapes.size()
-                          ? test::make_words(test::kShapes[pick], width, lengths[r], random.next())
-                          : make_extra(kExtras[pick - test::kShapes.size()], width, lengths[r], random.next()));
-    const uint64_t frame = std::max<uint64_t>(1, std::min<uint64_t>(lengths[r], 1 + random.below(3000)));
-    world.frame_words.push_back(frame);
-    const uint64_t frames = (lengths[r] + frame - 1) / frame;
-    const auto tables = must(train(*program, r, frames, frame, [&](uint64_t i) {
-      return Result<bits::ConstWords>(streams[r].view().part(i * frame, std::min(frame, lengths[r] - i * frame)));
-    }));
-    if (!tables) return std::nullopt;
-    for (size_t slot = 0; slot < stored.size(); ++slot)
-      if (!(*tables)[slot].empty()) stored[slot] = (*tables)[slot];
-  }
-  world.bound = test::bind_stored(program, stored);
-  for (uint32_t r = 0; r < lengths.size(); ++r) {
-    Region region;
-    region.bytes = test::file_bytes(streams[r].view());
-    for (uint64_t at = 0; at < lengths[r]; at += world.frame_words[r]) {
-      auto frame = test::encode(*world.bound,
-                                streams[r].view().part(at, std::min(world.frame_words[r], lengths[r] - at)), at, r);
-      if (!frame) return std::nullopt;
-      region.frames.push_back(std::move(*frame));
-    }
-    world.regions.push_back(std::move(region));
-  }
-  return world;
-}
-
-// A range of the output, from stored frames.
-ByteVector read_range(const World& world, uint64_t words, Range range, Arena& arena) {
-  const Program& program = world.bound->program();
-  const unsigned word_bytes = program.width() / 8;
-  std::vector<Piece> pieces;
-  must(plan(program, words, world.frame_words, range, pieces));
-  ByteVector out(range.length);
-  for (const Piece& piece : pieces) {
-    const MutByteSpan to = MutByteSpan(out).subspan(piece.at, piece.length);
-    switch (piece.kind) {
-      case Piece::Kind::fill: run_fill(piece, to); break;
-      case Piece::Kind::copy: run_copy(piece, out); break;
-      case Piece::Kind::ref:
-        std::copy_n(world.original.begin() + static_cast<ptrdiff_t>(piece.source), piece.length, to.begin());
-        break;
-      case Piece::Kind::frame: {
-        const Region& region = world.regions[piece.region];
-        const uint64_t first = piece.frame * world.frame_words[piece.region];
-        const uint64_t size =
-            std::min<uint64_t>(world.frame_words[piece.region] * word_bytes, region.bytes.size() - first * word_bytes);
-        ByteVector frame(size);
-        must(decode_frame(*world.bound, piece.region, first, region.frames[piece.frame], frame, arena));
-        std::copy_n(frame.begin() + static_cast<ptrdiff_t>(piece.source), piece.length, to.begin());
-        break;
-      }
-    }
-  }
-  return out;
+    return pick < test::kShapes.size() ? test::make_words(test::kShapes[pick], width, count, random.next())
+                                       : make_extra(kExtras[pick - test::kShapes.size()], width, count, random.next());
+  };
+  auto frame_words = [&](uint64_t) { return 1 + random.below(3000); };
+  return test::make_world(std::move(program), words, stream, frame_words, test::random_bytes(4096, random.next()));
 }
 
 }  // namespace
@@ -307,29 +232,26 @@ TEST_CASE("law: a range of the output is that slice of the whole") {
     shape.expresses_all = round % 4 != 0;
     const auto program = std::make_shared<const Program>(test::random_program(rng, width, words, shape));
     CAPTURE(print(*program));
-    const std::optional<World> world = make_world(program, words, random);
+    const std::optional<test::World> world = random_world(program, words, random);
     if (!world) continue;
     ++made;
     for (const Node& node : program->nodes()) seen.insert(node.op);
     Arena arena;
-    for (size_t r = 0; r < world->regions.size(); ++r) {
+    for (uint32_t r = 0; r < world->regions.size(); ++r) {
       ByteVector whole;
-      for (size_t f = 0; f < world->regions[r].frames.size(); ++f) {
-        const uint64_t first = f * world->frame_words[r];
-        const uint64_t left = world->regions[r].bytes.size() / (width / 8) - first;
-        const ByteVector frame =
-            must(test::decode(*world->bound, world->regions[r].frames[f], std::min(left, world->frame_words[r]), first,
-                              static_cast<uint32_t>(r), f % 3));
+      for (uint64_t f = 0; f < world->regions[r].frames.size(); ++f) {
+        const ByteVector frame = must(test::decode(*world->bound, world->regions[r].frames[f], world->words_in(r, f),
+                                                   f * world->frame_words[r], r, f % 3));
         whole.insert(whole.end(), frame.begin(), frame.end());
       }
       REQUIRE(whole == world->regions[r].bytes);
     }
     const uint64_t bytes = words * (width / 8);
-    const ByteVector all = read_range(*world, words, {0, bytes}, arena);
+    const ByteVector all = test::read_range(*world, words, {0, bytes}, arena);
     for (int i = 0; i < 12; ++i) {
       const uint64_t offset = random.below(bytes + 1), length = random.below(bytes - offset + 1);
       const Range range{offset, i == 0 ? std::min<uint64_t>(bytes - offset, 1) : i == 1 ? 0 : length};
-      const ByteVector part = read_range(*world, words, range, arena);
+      const ByteVector part = test::read_range(*world, words, range, arena);
       REQUIRE(std::equal(part.begin(), part.end(), all.begin() + static_cast<ptrdiff_t>(offset)));
       REQUIRE(part.size() == range.length);
     }
@@ -353,7 +275,7 @@ TEST_CASE("law: tampered frames give an error or words, never more") {
     shape.expresses_all = true;
     const auto program = std::make_shared<const Program>(test::random_program(rng, width, words, shape));
     CAPTURE(print(*program));
-    const std::optional<World> world = make_world(program, words, random);
+    const std::optional<test::World> world = random_world(program, words, random);
     if (!world || world->regions.empty() || world->regions[0].frames.empty()) continue;
     const ByteVector& frame = world->regions[0].frames[0];
     const uint64_t count = std::min(words, world->frame_words[0]);
