@@ -42,8 +42,59 @@ Result<Sample> draw(const Stream& stream, uint64_t frame_words) {
 
 struct Candidate {
   Expr expr;
-  uint64_t cost;
+  uint64_t cost;  // of the whole stream, 1/256 bits
 };
+
+constexpr size_t kProbeWords = 4096;  // of each of two windows: a first look at structures that need samples
+constexpr size_t kProbeWindows = 2;
+constexpr size_t kAfterProbe = 3;     // of them that are looked at closely
+constexpr uint64_t kProbeMargin = 8;  // those within an eighth of the best: short windows exaggerate tables
+
+// Completes a structure on windows; the cost is scaled up to the whole stream.
+std::optional<Candidate> price(const Expr& structure, std::span<const bits::ConstWords> windows, uint64_t words) {
+  auto done = complete_sampled(structure, windows);
+  if (!done) return std::nullopt;
+  uint64_t sampled = 0;
+  for (const auto& window : windows) sampled += window.count;
+  const unsigned __int128 scaled = static_cast<unsigned __int128>(done->cost) * words / sampled;
+  return Candidate{std::move(done->expr), static_cast<uint64_t>(scaled)};
+}
+
+// Structures that need samples and that a short probe likes.
+std::vector<const Expr*> probe(const std::vector<const Expr*>& structures, const Sample& sample, uint64_t words) {
+  if (words <= 2 * kProbeWindows * kProbeWords || structures.size() <= kAfterProbe) return structures;
+  std::vector<bits::ConstWords> windows;
+  for (size_t i = 0; i < std::min(kProbeWindows, sample.views.size()); ++i)
+    windows.push_back(sample.views[i].part(0, std::min(kProbeWords, sample.views[i].count)));
+  std::vector<std::pair<uint64_t, size_t>> costs;
+  for (size_t i = 0; i < structures.size(); ++i)
+    if (const auto candidate = price(*structures[i], windows, words)) costs.emplace_back(candidate->cost, i);
+  std::sort(costs.begin(), costs.end());
+  std::vector<const Expr*> out;
+  for (const auto& [cost, i] : costs)
+    if (cost <= costs.front().first + costs.front().first / kProbeMargin && out.size() < kAfterProbe)
+      out.push_back(structures[i]);
+  return out;
+}
+
+// Known-good structures with their costs, cheapest first; ties keep their order.
+std::vector<Candidate> known_candidates(const Stream& stream, const StreamStats& stats, const Sample& sample,
+                                        uint64_t frame_words) {
+  const std::vector<Structure> structures = known_good(stream.dtype, stats, frame_words, kPricedByStatistics);
+  std::vector<Candidate> out;
+  std::vector<const Expr*> unpriced;
+  for (const Structure& structure : structures) {
+    if (structure.cost) {
+      out.push_back({structure.expr, *structure.cost});
+    } else {
+      unpriced.push_back(&structure.expr);
+    }
+  }
+  for (const Expr* structure : probe(unpriced, sample, stream.words))
+    if (auto candidate = price(*structure, sample.views, stream.words)) out.push_back(std::move(*candidate));
+  std::stable_sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) { return a.cost < b.cost; });
+  return out;
+}
 
 // The literal that expresses any stream.
 Expr bare_literal() { return {dsl::OpId::literal, {static_cast<uint64_t>(codec::CodecId::raw)}, {}}; }
@@ -65,13 +116,21 @@ Choice without_tables(dsl::Program program, uint64_t frame_bytes, uint64_t estim
   return choice;
 }
 
-// Trains every region of a candidate over the whole stream. Known-good structures are one region; programs that a
-// person gave may cut the stream by a skeleton, whose regions are contiguous parts.
-Result<std::optional<Choice>> train_whole(const Stream& stream, const Expr& expr, const ChooseOptions& options) {
+// Tables for the whole stream, or nullopt when the program does not express all of it. Where order-0 statistics reach
+// every slot they were gathered already and the stream is not read again.
+Result<std::optional<Choice>> train_whole(const Stream& stream, const StreamStats& stats, const Expr& expr,
+                                          const ChooseOptions& options) {
   auto program = dsl::build(stream.width, expr);
   if (!program) return std::optional<Choice>{};
   if (program->regions().size() != 1 || program->regions()[0].root != 0) return std::optional<Choice>{};
   Choice choice = without_tables(std::move(*program), options.frame_bytes, 0);
+  if (stream.width <= 16) {
+    BREVIS_ASSIGN(auto estimated, dsl::estimate(*choice.program, 0, stats.field(0, stream.width)));
+    if (estimated) {
+      choice.tables = std::move(estimated->tables);
+      return std::optional<Choice>(std::move(choice));
+    }
+  }
   const uint64_t frame_words = choice.frame_words[0];
   const uint64_t frames = (stream.words + frame_words - 1) / frame_words;
   bits::OwnedWords buffer(stream.width, std::min(frame_words, stream.words));
@@ -99,24 +158,14 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
   const uint64_t frame_words = std::max<uint64_t>(1, options.frame_bytes / (stream.width / 8));
   BREVIS_ASSIGN(const Sample sample, draw(stream, frame_words));
   std::vector<Candidate> candidates;
-  auto consider = [&](const Expr& structure) {
-    if (auto done = complete_sampled(structure, sample.views))
-      candidates.push_back({std::move(done->expr), done->cost});
-  };
-  if (options.wanted) consider(options.wanted->expr());
-  if (candidates.empty()) {
-    for (const auto& structure : known_good(stream.dtype, stats, frame_words, kPricedByStatistics)) consider(structure);
-    for (const auto& program : options.recent) consider(program->expr());
-  }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.cost < b.cost; });
-  uint64_t sampled = 0;
-  for (const auto& view : sample.views) sampled += view.count;
+  if (options.wanted)
+    if (auto candidate = price(options.wanted->expr(), sample.views, stream.words))
+      candidates.push_back(std::move(*candidate));
+  if (candidates.empty()) candidates = known_candidates(stream, stats, sample, frame_words);
   for (const auto& candidate : candidates) {
-    BREVIS_ASSIGN(auto choice, train_whole(stream, candidate.expr, options));
+    BREVIS_ASSIGN(auto choice, train_whole(stream, stats, candidate.expr, options));
     if (!choice) continue;
-    const unsigned __int128 scaled = static_cast<unsigned __int128>(candidate.cost) * stream.words;
-    choice->estimated_bytes = static_cast<uint64_t>(scaled / sampled / (256 * 8));
+    choice->estimated_bytes = candidate.cost / (256 * 8);
     return std::move(*choice);
   }
   BREVIS_ASSIGN(auto program, dsl::build(stream.width, bare_literal()));

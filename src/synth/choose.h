@@ -36,8 +36,6 @@ struct ChooseOptions {
   // A program set by the user for this dtype; may hold templates. When it cannot express the stream, the known-good
   // ones are used.
   std::optional<dsl::Program> wanted;
-  // Programs that other streams of this file ended with, most recent first: tried too, since sharing is cheap.
-  std::vector<std::shared_ptr<const dsl::Program>> recent;
 };
 
 // `stats` of the whole stream (gather(), append()). words > 0.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "synth/complete.h"
 
+#include <cstring>
+
 #include "dsl/encode.h"
 #include "dsl/op.h"
 
@@ -155,6 +157,29 @@ Histogram histogram_of_all(std::span<const bits::ConstWords> frames) {
   return sum;
 }
 
+// Whether a stream repeats itself enough for zstd to find something that order-0 codecs do not see: the share of places
+// whose 16 bytes stood before, by a hash table of one entry a bucket. Streams too short to waste time on always may.
+bool repeats_itself(std::span<const bits::ConstWords> frames) {
+  constexpr size_t kShort = 4096, kReach = 16, kLogTable = 15;
+  constexpr uint64_t kShareOf = 64;  // one place in 64
+  uint64_t places = 0, repeats = 0;
+  std::vector<uint64_t> seen(size_t{1} << kLogTable);
+  for (const auto& frame : frames) {
+    const ByteSpan bytes = frame.byte_span();
+    for (size_t i = 0; i + kReach <= bytes.size(); ++i) {
+      uint64_t a, b;
+      std::memcpy(&a, bytes.data() + i, 8);
+      std::memcpy(&b, bytes.data() + i + 8, 8);
+      const uint64_t hash = (a ^ (b << 23 | b >> 41)) * 0x9e3779b97f4a7c15u;
+      uint64_t& entry = seen[hash >> (64 - kLogTable)];
+      repeats += entry == hash;
+      entry = hash;
+      ++places;
+    }
+  }
+  return places < kShort || repeats * kShareOf >= places;
+}
+
 std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits::ConstWords> frames) {
   const Histogram histogram = histogram_of_all(frames);
   if (!expr.params.empty()) {
@@ -167,7 +192,7 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
   }
   Pick pick = pick_order0(histogram, frames.size());
   const auto& zstd = *codec::find_codec(static_cast<uint64_t>(CodecId::zstd));
-  if (zstd.accepts(histogram.width)) {
+  if (zstd.accepts(histogram.width) && repeats_itself(frames)) {
     const auto cost = encoded_cost(zstd, frames, nullptr);
     if (cost && *cost < pick.cost) pick = {CodecId::zstd, *cost};
   }

@@ -2,7 +2,7 @@
 #include "synth/known_good.h"
 
 #include <algorithm>
-#include <bit>
+#include <iterator>
 
 #include "dsl/op.h"
 
@@ -33,8 +33,7 @@ std::optional<Completed> best_field(const Histogram& histogram, uint64_t frame_w
   const size_t distinct = histogram.counts.size();
   if (distinct == 1) return complete_order0(constant(histogram.counts[0].first), histogram, frame_words);
   std::vector<Expr> ways{lit()};
-  if (distinct <= kMaxPalette && distinct <= uint64_t{1} << (histogram.width - 1))
-    ways.push_back(palette(distinct));
+  if (distinct <= kMaxPalette && distinct <= uint64_t{1} << (histogram.width - 1)) ways.push_back(palette(distinct));
   for (const uint64_t size : {uint64_t{63}, uint64_t{31}, uint64_t{15}})
     if (distinct > size + 1) ways.push_back(rank(size));
   std::optional<Completed> best;
@@ -45,30 +44,74 @@ std::optional<Completed> best_field(const Histogram& histogram, uint64_t frame_w
   return best;
 }
 
+bool is_incompressible(const Expr& expr) {
+  return expr.op == OpId::literal && !expr.params.empty() &&
+         (expr.params[0] == static_cast<uint64_t>(CodecId::packed) ||
+          expr.params[0] == static_cast<uint64_t>(CodecId::raw));
+}
+
 struct Ranked {
   Expr expr;
   uint64_t cost;
 };
 
-// One way to cut the top bits: fields of these widths, most significant first.
-std::optional<Ranked> split(const StreamStats& stats, const std::vector<unsigned>& widths, uint64_t frame_words) {
-  Ranked out{{OpId::merge, {}, {}}, 0};
+void add_field(Ranked& out, unsigned width, Completed field) {
+  out.cost += field.cost;
+  out.expr.params.push_back(width);
+  out.expr.children.push_back(std::move(field.expr));
+}
+
+// Narrow and wide forms of a cut of the top bits into fields of these widths, most significant first.
+struct Cut {
+  Ranked top;                 // the top min(16, width) bits alone, as a stream of that width
+  std::vector<Ranked> whole;  // of the whole word
+};
+
+// The low bits below a cut: joined to an incompressible last field, or by bytes of their own (quantised or truncated
+// weights repeat there).
+void extend(const StreamStats& stats, const Ranked& fields, uint64_t frame_words, std::vector<Ranked>& out) {
+  const unsigned low = stats.width - stats.top_bits();
+  Ranked joined = fields;
+  joined.cost += uint64_t{256} * low * stats.words;
+  if (fields.expr.children.size() > 1 && is_incompressible(fields.expr.children.back())) {
+    joined.expr.params.back() += low;
+    joined.expr.children.back() = lit(CodecId::packed);
+  } else {
+    joined.expr.params.push_back(low);
+    joined.expr.children.push_back(lit(CodecId::packed));
+  }
+  out.push_back(std::move(joined));
+  Ranked bytes = fields;
+  for (unsigned byte = 0; byte < stats.low_bytes(); ++byte) {
+    auto field = best_field(stats.low_byte(byte), frame_words);
+    if (!field) return;
+    add_field(bytes, 8, std::move(*field));
+  }
+  out.push_back(std::move(bytes));
+}
+
+std::optional<Cut> split(const StreamStats& stats, const std::vector<unsigned>& widths, uint64_t frame_words) {
+  Ranked fields{{OpId::merge, {}, {}}, 0};
   unsigned from_top = 0;
   for (const unsigned width : widths) {
     auto field = best_field(stats.field(from_top, width), frame_words);
     if (!field) return std::nullopt;
-    out.cost += field->cost;
-    out.expr.params.push_back(width);
-    out.expr.children.push_back(std::move(field->expr));
+    add_field(fields, width, std::move(*field));
     from_top += width;
   }
-  if (out.expr.children.size() == 1) out.expr = Expr(out.expr.children.front());
+  Cut out{fields, {}};
+  if (fields.expr.children.size() == 1) out.top.expr = Expr(fields.expr.children.front());
+  if (stats.low_bytes() == 0) {
+    out.whole.push_back(out.top);
+  } else {
+    extend(stats, fields, frame_words, out.whole);
+  }
   return out;
 }
 
-// Ways to cut the top min(16, width) bits of a float.
-std::vector<Ranked> float_splits(const StreamStats& stats, const Layout& layout, uint64_t frame_words) {
-  std::vector<Ranked> out;
+// Ways to cut a float.
+std::vector<Cut> float_splits(const StreamStats& stats, const Layout& layout, uint64_t frame_words) {
+  std::vector<Cut> out;
   const unsigned top = stats.top_bits();
   const unsigned head = layout.sign + layout.exponent;
   for (unsigned joint = 0; joint <= std::min(kMaxJointMantissa, layout.mantissa) && head + joint <= top; ++joint) {
@@ -84,40 +127,13 @@ std::vector<Ranked> float_splits(const StreamStats& stats, const Layout& layout,
   return out;
 }
 
-// Ways to cut small integers and anything else of up to 16 bits.
-std::vector<Ranked> integer_splits(const StreamStats& stats, uint64_t frame_words) {
-  std::vector<Ranked> out;
+// Ways to cut integers and anything else.
+std::vector<Cut> integer_splits(const StreamStats& stats, uint64_t frame_words) {
+  std::vector<Cut> out;
   if (auto whole = split(stats, {stats.top_bits()}, frame_words)) out.push_back(std::move(*whole));
   if (stats.top_bits() == 16)
     if (auto bytes = split(stats, {8, 8}, frame_words)) out.push_back(std::move(*bytes));
   return out;
-}
-
-bool is_incompressible(const Expr& expr) {
-  return expr.op == OpId::literal && !expr.params.empty() &&
-         (expr.params[0] == static_cast<uint64_t>(CodecId::packed) ||
-          expr.params[0] == static_cast<uint64_t>(CodecId::raw));
-}
-
-// A cut of the top 16 bits, carried on below them: the low bits join an incompressible last field, and, as a second
-// way, are cut into bytes of their own (quantised or truncated weights repeat there).
-void extend(const Expr& top, unsigned width, std::vector<Expr>& out) {
-  const unsigned low = width - 16;
-  Expr bytes = top.op == OpId::merge ? top : Expr{OpId::merge, {16}, {top}};
-  Expr joined = bytes;
-  if (joined.children.size() > 1 && is_incompressible(joined.children.back())) {
-    joined.params.back() += low;
-    joined.children.back() = lit(CodecId::packed);
-  } else {
-    joined.params.push_back(low);
-    joined.children.push_back(lit(CodecId::packed));
-  }
-  out.push_back(std::move(joined));
-  for (unsigned done = 0; done < low; done += 8) {
-    bytes.params.push_back(8);
-    bytes.children.push_back(lit());
-  }
-  out.push_back(std::move(bytes));
 }
 
 Expr byte_split(unsigned width, const Expr& leaf) {
@@ -156,54 +172,57 @@ Layout layout_of(Dtype dtype) {
   return {info.sign_bits, info.exponent_bits, info.mantissa_bits};
 }
 
-// What words were before they were widened, and the operator's kind: the narrow width tells the layout.
-void add_casts(const StreamStats& stats, uint64_t frame_words, std::vector<Expr>& out) {
-  (void)frame_words;
+// What words were before they were widened. BF16 in F32 is priced: its words are the top bits.
+void add_casts(const StreamStats& stats, const std::vector<Cut>& cuts, std::vector<Structure>& out) {
   const auto& spec = dsl::spec_of(OpId::cast);
   for (size_t kind = 0; kind < stats.cast_image.size(); ++kind) {
     if (!stats.cast_image[kind]) continue;
     const dsl::Node node{OpId::cast, static_cast<uint8_t>(stats.width), {kind}, {}};
     const auto narrow = spec.child_widths(node, 1);
     if (!narrow) continue;
-    const std::string_view name = spec.keywords[kind];
-    const bool bf16 = name.substr(0, 4) == "bf16";
-    const unsigned width = narrow->front();
-    std::vector<Expr> inner;
-    if (width == 32) {
-      inner = {{OpId::merge, {1, 8, 23}, {lit(), lit(), lit()}}, {OpId::merge, {1, 10, 21}, {lit(), rank(63), lit()}}};
-    } else if (width == 16) {
-      const uint64_t exponent = bf16 ? 8 : 5, mantissa = bf16 ? 7 : 10;
+    auto add = [&](Expr inner, std::optional<uint64_t> cost = {}) {
+      out.push_back({{OpId::cast, {kind}, {std::move(inner)}}, cost});
+    };
+    if (spec.keywords[kind] == "bf16_f32") {
+      for (const Cut& cut : cuts) add(cut.top.expr, cut.top.cost);
+    } else if (narrow->front() == 16) {
       for (const uint64_t joint : {0, 1, 2, 3}) {
-        const std::vector<uint64_t> widths{1, exponent + joint, mantissa - joint};
-        inner.push_back({OpId::merge, widths, {lit(), lit(), lit()}});
-        if (exponent + joint > 6) inner.push_back({OpId::merge, widths, {lit(), rank(63), lit()}});
-        inner.push_back({OpId::merge, widths, {lit(), rank(31), lit()}});
+        const std::vector<uint64_t> widths{1, 5 + joint, 10 - joint};
+        add({OpId::merge, widths, {lit(), lit(), lit()}});
+        if (joint > 1) add({OpId::merge, widths, {lit(), rank(63), lit()}});
       }
+    } else if (narrow->front() == 32) {
+      add({OpId::merge, {1, 8, 23}, {lit(), lit(), lit()}});
+      add({OpId::merge, {1, 10, 21}, {lit(), rank(63), lit()}});
     } else {
-      inner = {lit()};
+      add(lit());
     }
-    for (auto& expr : inner) out.push_back({OpId::cast, {kind}, {std::move(expr)}});
   }
 }
 
 }  // namespace
 
-std::vector<Expr> known_good(Dtype dtype, const StreamStats& stats, uint64_t frame_words, size_t limit) {
-  std::vector<Expr> out;
+std::vector<Structure> known_good(Dtype dtype, const StreamStats& stats, uint64_t frame_words, size_t limit) {
   const Layout layout = layout_of(dtype);
-  std::vector<Ranked> ranked = layout.exponent != 0 ? float_splits(stats, layout, frame_words) : std::vector<Ranked>{};
-  for (auto& way : integer_splits(stats, frame_words)) ranked.push_back(std::move(way));
-  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; });
-  if (ranked.size() > limit) ranked.resize(limit);
-  add_casts(stats, frame_words, out);
-  if (stats.width <= 16) {
-    for (auto& way : ranked) out.push_back(std::move(way.expr));
-  } else if (layout.exponent != 0) {
-    for (auto& way : ranked) extend(way.expr, stats.width, out);
-  }
-  if (dtype == Dtype::C64) add_pair(stats.width, out);
-  add_structured(stats.width, out);
-  return out;
+  std::vector<Cut> cuts = layout.exponent != 0 ? float_splits(stats, layout, frame_words) : std::vector<Cut>{};
+  for (auto& way : integer_splits(stats, frame_words)) cuts.push_back(std::move(way));
+  std::vector<Structure> priced, sampled;
+  add_casts(stats, cuts, sampled);
+  for (auto& cut : cuts)
+    for (auto& way : cut.whole) priced.push_back({std::move(way.expr), way.cost});
+  const auto first_sampled =
+      std::stable_partition(sampled.begin(), sampled.end(), [](const Structure& s) { return s.cost.has_value(); });
+  std::move(sampled.begin(), first_sampled, std::back_inserter(priced));
+  sampled.erase(sampled.begin(), first_sampled);
+  std::stable_sort(priced.begin(), priced.end(),
+                   [](const Structure& a, const Structure& b) { return *a.cost < *b.cost; });
+  if (priced.size() > limit) priced.resize(limit);
+  std::vector<Expr> structured;
+  if (dtype == Dtype::C64) add_pair(stats.width, structured);
+  add_structured(stats.width, structured);
+  for (auto& expr : structured) sampled.push_back({std::move(expr), std::nullopt});
+  std::move(sampled.begin(), sampled.end(), std::back_inserter(priced));
+  return priced;
 }
 
 }  // namespace brevis::synth

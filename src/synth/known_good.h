@@ -15,8 +15,13 @@
 
 namespace brevis::synth {
 
-// Structures (literals may be templates) that express the whole stream, by rising expected cost where statistics can
-// tell, at most `limit`. Never empty: the bare literal is among them. `frame_words`: as for complete_order0.
-std::vector<dsl::Expr> known_good(Dtype dtype, const StreamStats& stats, uint64_t frame_words, size_t limit);
+struct Structure {
+  dsl::Expr expr;                // priced: no template left; otherwise literals may be templates
+  std::optional<uint64_t> cost;  // of the whole stream as complete_order0 counts, where statistics can tell
+};
+
+// Structures that express the whole stream: those that statistics price by rising cost, at most `limit` of them, then
+// those whose price takes a sample. `frame_words`: as for complete_order0.
+std::vector<Structure> known_good(Dtype dtype, const StreamStats& stats, uint64_t frame_words, size_t limit);
 
 }  // namespace brevis::synth

@@ -25,26 +25,25 @@ bool in_cast_image(bits::ConstWords words, const dsl::Node& node) {
   return true;
 }
 
+// Two counters break the store-to-load chain of equal neighbours.
 template <class T>
 void count_words(std::span<const T> words, StreamStats& stats) {
   const unsigned shift = stats.width - stats.top_bits();
-  uint64_t any = 0;
-  // Four counters break the store-to-load chain of equal neighbours.
   const size_t size = stats.top.size();
-  std::vector<uint32_t> part(4 * size);
+  T any = 0;
+  std::vector<uint32_t> other(size);
   size_t i = 0;
-  for (; i + 4 <= words.size(); i += 4) {
-    for (size_t k = 0; k < 4; ++k) {
-      ++part[k * size + (words[i + k] >> shift)];
-      any |= words[i + k];
-    }
+  for (; i + 2 <= words.size(); i += 2) {
+    ++stats.top[static_cast<size_t>(words[i] >> shift)];
+    ++other[static_cast<size_t>(words[i + 1] >> shift)];
   }
-  for (; i < words.size(); ++i) {
-    ++part[words[i] >> shift];
-    any |= words[i];
+  if (i < words.size()) ++stats.top[static_cast<size_t>(words[i] >> shift)];
+  for (size_t v = 0; v < size; ++v) stats.top[v] += other[v];
+  for (const T word : words) any = static_cast<T>(any | word);
+  for (unsigned byte = 0; byte < stats.low_bytes(); ++byte) {
+    uint64_t* counts = stats.low.data() + 256 * byte;
+    for (const T word : words) ++counts[(word >> (shift - 8 * (byte + 1))) & 0xff];
   }
-  for (size_t v = 0; v < size; ++v)
-    stats.top[v] = uint64_t{part[v]} + part[size + v] + part[2 * size + v] + part[3 * size + v];
   stats.or_mask = any;
 }
 
@@ -67,11 +66,19 @@ codec::Histogram StreamStats::field(unsigned from_top, unsigned bits) const {
   return histogram;
 }
 
+codec::Histogram StreamStats::low_byte(unsigned index) const {
+  codec::Histogram histogram{8, {}};
+  for (size_t v = 0; v < 256; ++v)
+    if (low[256 * index + v] != 0) histogram.counts.emplace_back(v, low[256 * index + v]);
+  return histogram;
+}
+
 StreamStats gather(bits::ConstWords words) {
   StreamStats stats;
   stats.width = words.width;
   stats.words = words.count;
   stats.top.resize(size_t{1} << stats.top_bits());
+  stats.low.resize(size_t{256} * stats.low_bytes());
   const size_t kinds = dsl::spec_of(dsl::OpId::cast).keywords.size();
   stats.cast_image.assign(kinds, false);
   dsl::Node node;
@@ -102,6 +109,7 @@ void append(StreamStats& stats, const StreamStats& next) {
   stats.last = next.last;
   stats.or_mask |= next.or_mask;
   for (size_t v = 0; v < stats.top.size(); ++v) stats.top[v] += next.top[v];
+  for (size_t v = 0; v < stats.low.size(); ++v) stats.low[v] += next.low[v];
   for (size_t kind = 0; kind < stats.cast_image.size(); ++kind)
     stats.cast_image[kind] = stats.cast_image[kind] && next.cast_image[kind];
 }

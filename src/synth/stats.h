@@ -18,6 +18,7 @@ struct StreamStats {
   unsigned width = 8;
   uint64_t words = 0;
   std::vector<uint64_t> top;  // how often each value of the top min(16, width) bits occurs
+  std::vector<uint64_t> low;  // for every whole byte below those bits, from the highest down: 256 counts
   uint64_t or_mask = 0;       // bits set in some word
   uint64_t first = 0, last = 0;
   uint64_t step = 0;             // second - first mod 2^width
@@ -28,6 +29,9 @@ struct StreamStats {
   bool constant() const { return words > 0 && ramp && (step == 0 || words == 1); }
   // Histogram of `bits` bits starting `from_top` bits below the top (from_top + bits <= top_bits()).
   codec::Histogram field(unsigned from_top, unsigned bits) const;
+  unsigned low_bytes() const { return (width - top_bits()) / 8; }
+  // Histogram of one byte below the top bits, 0: the highest.
+  codec::Histogram low_byte(unsigned index) const;
 };
 
 StreamStats gather(bits::ConstWords words);
