@@ -27,6 +27,9 @@ uint64_t decode_price(CodecId codec) {
   }
 }
 
+// sparse decodes word by word where it is not the usual one: half a bit for each of those.
+constexpr uint64_t kSparsePrice = 128;
+
 // Bytes that every frame of a stream pays beside its payload's bits: lane states, payload length, end padding.
 uint64_t frame_bytes(CodecId codec, uint64_t words) {
   const bool states = codec == CodecId::alias || codec == CodecId::rans;
@@ -54,6 +57,11 @@ std::optional<uint64_t> order0_cost(const codec::CodecSpec& spec, const Histogra
   const uint64_t payload = spec.estimate(table.get(), histogram);
   if (payload == kNever) return std::nullopt;
   const uint64_t words = histogram.total();
+  if (spec.id == CodecId::sparse) {
+    uint64_t usual = 0;
+    for (const auto& [word, count] : histogram.counts) usual = std::max(usual, count);
+    cost += (words - usual) * kSparsePrice;
+  }
   return cost + payload + frames * frame_bytes(spec.id, words / std::max<uint64_t>(frames, 1)) * 8 * kBit +
          words * decode_price(spec.id);
 }
