@@ -135,9 +135,8 @@ Status remove_file(const std::string& path);
 // The whole file, refused beyond `limit` bytes.
 Result<ByteVector> read_whole_file(const std::string& path, uint64_t limit);
 
-// Test seam. When set, it is asked before every read and write: a returned errno (non-zero) makes the call fail with
-// it. Arguments: "read", "write", "fsync" or "rename", the path, the offset. Never set in programs, except through
-// BREVIS_FAULT in builds with -Dfaults=true.
+// Test seam. When set, it is asked before every read, write, fsync and rename: a returned errno (non-zero) makes the
+// call fail with it. Arguments: "read", "write", "fsync" or "rename", the path, the offset. Programs never set it.
 using FaultHook = std::function<int(const char* call, const std::string& path, uint64_t offset)>;
 void set_fault_hook(FaultHook hook);
 

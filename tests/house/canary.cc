@@ -15,7 +15,8 @@ int main(int argc, char** argv) {
     other.join();
     return 0;
   }
-  volatile char* freed = static_cast<char*>(std::malloc(16));
-  std::free(const_cast<char*>(freed));
-  return freed[argc] == 1 ? 0 : 0;
+  // Through a volatile pointer, or the compiler would see it too.
+  char* volatile freed = static_cast<char*>(std::malloc(16));
+  std::free(freed);
+  return freed[argc] == 'x' ? 0 : 0;
 }
