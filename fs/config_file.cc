@@ -41,6 +41,9 @@ Result<NamedValues> read_config(const std::string& path) {
   NamedValues values;
   for (auto&& [key, node] : table) {
     const std::string name(key.str()), what = path + ": " + name;
+    const OptionRow* row = find_option(name);
+    if (!row || row->command_only || name == "config")
+      return make_error(Errc::invalid_argument, path + ": unknown option '" + name + "'");
     if (const auto* list = node.as_array()) {  // option = ["noexec", "noatime"]
       for (const toml::node& element : *list) {
         BREVIS_ASSIGN(std::string value, scalar(element, what));

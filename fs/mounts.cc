@@ -37,9 +37,11 @@ std::string unescape(const std::string& text) {
   return out;
 }
 
+// Asks the file system itself: what the kernel remembers of a dead one's root would say it lives.
 bool is_dead(const std::string& path) {
-  struct stat s;
-  return stat(path.c_str(), &s) != 0 && errno == ENOTCONN;
+  struct statx s;
+  if (statx(AT_FDCWD, path.c_str(), AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &s) == 0) return false;
+  return errno == ENOTCONN || errno == ECONNABORTED;
 }
 
 // Runs fusermount3, the set-uid helper that unmounts for ordinary users. True when it said yes.
@@ -129,7 +131,7 @@ Result<std::string> resolve_path(const std::string& path) {
     std::free(resolved);
     return out;
   }
-  if (errno != ENOTCONN) return Error::from_errno(errno, "cannot use " + path);
+  if (errno != ENOTCONN && errno != ECONNABORTED) return Error::from_errno(errno, "cannot use " + path);
   // A dead mount: its own name cannot be asked, its parent's can.
   std::string name = path;
   while (name.size() > 1 && name.back() == '/') name.pop_back();

@@ -78,10 +78,7 @@ Status apply_environment(Options& options, const Said& said, const Environment& 
 Status apply_config(Options& options, const std::string& path) {
   BREVIS_ASSIGN(const NamedValues values, read_config(path));
   for (const auto& [name, value] : values) {
-    const OptionRow* row = find_option(name);
-    if (!row || row->command_only || name == std::string("config"))
-      return make_error(Errc::invalid_argument, path + ": unknown option '" + name + "'");
-    BREVIS_TRY(set_option(options, *row, value, path + ": " + name));
+    BREVIS_TRY(set_option(options, *find_option(name), value, path + ": " + name));
   }
   return {};
 }

@@ -64,7 +64,7 @@ Status set_option(Options& options, const OptionRow& row, const std::string& val
 // The comma-separated list of -o.
 Status set_mount_options(Options& options, const std::string& list);
 
-// name -> values, as a configuration file says them. Unknown names are kept for the caller to refuse.
+// What a configuration file says, in its order; all names are known ones.
 using NamedValues = std::vector<std::pair<std::string, std::string>>;
 Result<NamedValues> read_config(const std::string& path);
 
