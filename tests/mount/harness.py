@@ -250,7 +250,8 @@ def unmount_all():
         for line in reversed(pathlib.Path("/proc/mounts").read_text().splitlines()):
             at = line.split()[1].replace("\\040", " ")
             if at.startswith(str(WORK)):
-                subprocess.run(["fusermount3", "-u", "-z", at], capture_output=True, check=False)
+                how = ["umount", "-l"] if os.getuid() == 0 else ["fusermount3", "-u", "-z"]
+                subprocess.run([*how, at], capture_output=True, check=False)
     for pid in _started:
         with contextlib.suppress(OSError, ValueError):
             if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "brevis-mount":

@@ -63,7 +63,7 @@ def case_one_damaged_frame():
             expect(len(lines) <= 4, f"{len(lines)} lines for one damaged frame")
             expect_errno(errno.EIO, "reading the whole", path.read_bytes)
             # a mapping of the bad page ends its process with SIGBUS; the daemon lives
-            touch = f"import mmap; m = mmap.mmap(open({str(path)!r}, 'rb').fileno(), 0, prot=mmap.PROT_READ); m[{bad[-1] - bad[-1] % 4096 + 8}]"
+            touch = f"import mmap, os; m = mmap.mmap(os.open({str(path)!r}, os.O_RDONLY), 0, prot=mmap.PROT_READ); m[{bad[-1] - bad[-1] % 4096 + 8}]"
             done = subprocess.run([sys.executable, "-c", touch], check=False, timeout=30)
             expect_equal(done.returncode, -signal.SIGBUS, "a mapped access")
             expect(mount.running(), "the daemon ended")
