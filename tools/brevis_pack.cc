@@ -37,8 +37,7 @@ void add_programs(CommandLine& line, PackOptions& options) {
           },
           "this program for tensors of DTYPE, as 'DTYPE = TEXT'; may be given again for other dtypes")
       ->type_name("SPEC")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->allow_extra_args(false);
 }
 
 void add_digest(CommandLine& line, PackOptions& options) {
@@ -165,8 +164,9 @@ int pack_main(int argc, char** argv) {
   bar.clear();
   if (!packed) return report(packed.error(), line.json());
   const Totals totals = print_files(*packed, line.verbosity());
-  const Error* first = packed->first_error();
-  int code = first ? to_exit_code(*first) : kExitFine;
+  int code = kExitFine;
+  for (const PackedFile& file : packed->files)
+    if (file.error && code == kExitFine) code = file_exit_code(*file.error, file.source, file.target);
   if (signal_exit_code() != 0) code = signal_exit_code();
   if (line.json())
     print_report_json(*packed, options.dry_run, code);

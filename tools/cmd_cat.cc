@@ -13,6 +13,7 @@
 #include "brevis/archive.h"
 #include "command.h"
 #include "commands.h"
+#include "files.h"
 #include "output.h"
 #include "signals.h"
 
@@ -63,6 +64,7 @@ Result<Range> find_range(const Archive& archive, const std::string& tensor) {
 }
 
 Status run(const std::string& path, const std::string& tensor, uint64_t offset, uint64_t length, unsigned jobs) {
+  BREVIS_TRY(require_archive(path));
   BREVIS_ASSIGN(const std::shared_ptr<const Archive> archive, Archive::open(path));
   BREVIS_ASSIGN(const Range whole, find_range(*archive, tensor));
   if (offset > whole.length)

@@ -7,6 +7,7 @@
 #include "brevis/diff.h"
 #include "command.h"
 #include "commands.h"
+#include "files.h"
 #include "json_output.h"
 #include "output.h"
 #include "sizes.h"
@@ -62,6 +63,8 @@ int cmd_diff(int argc, char** argv) {
   line.app().add_option("b", b, "archive or safetensors file")->required();
   line.add_json();
   if (const auto code = line.parse(argc, argv)) return *code;
+  for (const std::string& side : {a, b})
+    if (const Status model = require_model(side); !model) return report(model.error(), line.json());
   const auto difference = diff(a, b);
   if (!difference) return report(difference.error(), line.json());
   if (line.json()) {

@@ -6,6 +6,7 @@
 #include "brevis/extract.h"
 #include "command.h"
 #include "commands.h"
+#include "files.h"
 #include "json_output.h"
 #include "output.h"
 #include "signals.h"
@@ -14,10 +15,11 @@
 namespace brevis::tools {
 namespace {
 
-int exit_code_of(const ExtractReport& extracted) {
+int report_exit_code(const ExtractReport& extracted) {
   if (signal_exit_code() != 0) return signal_exit_code();
-  const Error* first = extracted.first_error();
-  return first ? to_exit_code(*first) : kExitFine;
+  for (const ExtractedFile& file : extracted.files)
+    if (file.error) return file_exit_code(*file.error, file.source, file.target);
+  return kExitFine;
 }
 
 void print_report_json(const ExtractReport& extracted, int code) {
@@ -51,6 +53,8 @@ int cmd_extract(int argc, char** argv) {
   line.add_progress();
   if (const auto code = line.parse(argc, argv)) return *code;
 
+  if (const Status archive = require_archive_or_directory(options.source); !archive)
+    return report(archive.error(), line.json());
   ProgressBar bar(line.progress(), line.quiet());
   if (bar.shown())
     options.progress = [&bar](const auto& file, uint64_t done, uint64_t all) { bar.update(file, done, all); };
@@ -63,7 +67,7 @@ int cmd_extract(int argc, char** argv) {
     failed += file.error.has_value();
     if (file.error && file.error->kind() != Errc::cancelled) print_error(file.error->message());
   }
-  const int code = exit_code_of(*extracted);
+  const int code = report_exit_code(*extracted);
   if (line.json()) {
     print_report_json(*extracted, code);
   } else if (!line.quiet()) {

@@ -18,9 +18,10 @@ constexpr const char* kSeverities[] = {"note", "warning", "damage"};
 
 void print_finding(const Finding& finding) {
   std::string line = kSeverities[static_cast<size_t>(finding.severity)];
-  line += ": " + finding.file;
-  if (!finding.tensor.empty()) line += ": tensor '" + finding.tensor + "'";
-  line += ": " + finding.message;
+  line += ": ";
+  if (!finding.message.starts_with(finding.file)) line += finding.file + ": ";
+  if (!finding.tensor.empty()) line += "tensor '" + finding.tensor + "': ";
+  line += finding.message;
   if (finding.offset != 0) line += " (archive byte " + std::to_string(finding.offset) + ")";
   std::printf("%s\n", printable(line).c_str());
 }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 #include <new>
 
@@ -29,6 +30,11 @@ void write_line(std::string_view kind, std::string_view message) {
   if (g_foot_drawn) std::fputs(kClearLine, stderr);
   g_foot_drawn = false;
   std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+bool exists(const std::string& path) {
+  std::error_code failed;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, failed));
 }
 
 // Columns that a text takes: characters, not bytes. Wide and combining ones are counted as one.
@@ -71,6 +77,24 @@ void print_warning(std::string_view message) { write_line("warning: ", printable
 int report(const Error& error) {
   if (error.kind() == Errc::cancelled && signal_exit_code() != 0) return signal_exit_code();
   print_error(error.message());
+  return to_exit_code(error);
+}
+
+int file_exit_code(const Error& error, const std::string& source, const std::string& target) {
+  switch (error.kind()) {
+    case Errc::not_found:
+      if (!target.empty() && exists(source)) return kExitCannotCreate;
+      break;
+    case Errc::invalid_argument:
+      if (!target.empty() && exists(target)) return kExitCannotCreate;
+      break;
+    case Errc::io: {
+      const int number = error.os_errno();
+      if (number == EROFS || number == ENOTDIR || number == EISDIR || number == ENAMETOOLONG) return kExitCannotCreate;
+      break;
+    }
+    default: break;
+  }
   return to_exit_code(error);
 }
 

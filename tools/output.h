@@ -17,7 +17,8 @@
 namespace brevis::tools {
 
 // Exit codes of the programs' contract beyond those of to_exit_code().
-constexpr int kExitFine = 0, kExitDifferent = 1, kExitUsage = 2, kExitInternal = 70, kExitWrite = 74;
+constexpr int kExitFine = 0, kExitDifferent = 1, kExitUsage = 2, kExitInternal = 70, kExitCannotCreate = 73,
+              kExitWrite = 74;
 
 // "brevis" or "brevis-pack": what messages begin with.
 void set_program_name(std::string_view name);
@@ -30,6 +31,10 @@ void print_error(std::string_view message);
 void print_warning(std::string_view message);
 // The same for an Error, and its exit code; a stop on a signal says nothing and gives the signal's code.
 int report(const Error& error);
+
+// The exit code of one file's failure: 73 when it is the target that could not be made (it exists, or its directory
+// does not), else as the error says.
+int file_exit_code(const Error& error, const std::string& source, const std::string& target);
 
 // A line that stays below the others on stderr until the next call; any other line takes its place.
 void draw_foot_line(std::string_view line);
