@@ -43,7 +43,7 @@ before=$(now)
 packed=$(($(now) - before))
 
 mkdir "$work/mounted"
-"$build/fs/brevis-mount" "$work/packed" "$work/mounted"
+"$build/fs/brevis-mount" -q "$work/packed" "$work/mounted"
 
 before=$(now)
 cat "$work"/mounted/*.safetensors >/dev/null
