@@ -20,6 +20,8 @@ bool CheckReport::clean() const {
 namespace serve {
 
 void FsckContext::add(Severity severity, std::string file, std::string message, std::string tensor, uint64_t offset) {
+  // Errors name their file, since they travel alone; a finding has it beside the message.
+  if (message.starts_with(file + ": ")) message.erase(0, file.size() + 2);
   report.findings.push_back({severity, std::move(file), std::move(tensor), offset, std::move(message)});
 }
 

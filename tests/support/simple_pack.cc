@@ -10,6 +10,7 @@
 #include "dsl/encode.h"
 #include "dsl/plan.h"
 #include "dsl/text.h"
+#include "dsl/verify.h"
 
 namespace brevis::test {
 
@@ -64,16 +65,21 @@ uint32_t add_stream(archive::Writer& writer, ByteSpan bytes, const std::string& 
     for (const FrameTarget& target : targets)
       if (target.region == region) frames.push_back(target.words.view());
     if (frames.empty()) continue;
-    auto trained = dsl::train(*program, region, frames.size(), record.frame_words[region],
-                              [&](uint64_t frame) -> Result<bits::ConstWords> { return frames[frame]; });
-    REQUIRE_MESSAGE(trained, text, trained ? "" : trained.error().message());
-    REQUIRE_MESSAGE(trained->has_value(), text);
-    for (size_t slot = 0; slot < tables.size(); ++slot) {
-      if (program->nodes()[program->slots()[slot].node].region != int32_t(region)) continue;
-      auto loaded = dsl::load_slot(*program, program->slots()[slot], (**trained)[slot]);
-      REQUIRE(loaded);
-      tables[slot] = {*loaded};
-      record.bindings[slot] = {writer.add_table((**trained)[slot])};
+    // One training over all frames, or one for each.
+    const size_t trainings = options.table_sets ? std::min(frames.size(), dsl::kMaxTableSet) : 1;
+    for (size_t training = 0; training < trainings; ++training) {
+      const size_t first = options.table_sets ? training : 0, count = options.table_sets ? 1 : frames.size();
+      auto trained = dsl::train(*program, region, count, record.frame_words[region],
+                                [&](uint64_t frame) -> Result<bits::ConstWords> { return frames[first + frame]; });
+      REQUIRE_MESSAGE(trained, text, trained ? "" : trained.error().message());
+      REQUIRE_MESSAGE(trained->has_value(), text);
+      for (size_t slot = 0; slot < tables.size(); ++slot) {
+        if (program->nodes()[program->slots()[slot].node].region != int32_t(region)) continue;
+        auto loaded = dsl::load_slot(*program, program->slots()[slot], (**trained)[slot]);
+        REQUIRE(loaded);
+        tables[slot].push_back(*loaded);
+        record.bindings[slot].push_back(writer.add_table((**trained)[slot]));
+      }
     }
   }
   if (!program->regions().empty()) {

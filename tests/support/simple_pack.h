@@ -26,6 +26,7 @@ struct PackPart {
 struct SimplePackOptions {
   uint64_t frame_bytes = 4096;
   bool sha256 = true;
+  bool table_sets = false;  // a table for each of the first 16 frames, among which every frame picks
   uint32_t mode = 0644;
   int64_t mtime_ns = 1'700'000'000'123'456'789;
   std::optional<Digest> false_digest;  // of the last record, for tests of digests
