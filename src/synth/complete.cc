@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "bits/log2.h"
 #include "dsl/encode.h"
 #include "dsl/op.h"
 
@@ -41,29 +42,42 @@ uint64_t frames_for(uint64_t words, uint64_t frame_words) {
   return frame_words == 0 ? 1 : (words + frame_words - 1) / frame_words;
 }
 
-// Cost of a histogram's words under one codec, nullopt when it cannot serve them.
-std::optional<uint64_t> order0_cost(const codec::CodecSpec& spec, const Histogram& histogram, uint64_t frames) {
-  if (spec.id == CodecId::zstd || !spec.accepts(histogram.width)) return std::nullopt;
-  codec::TablePtr table;
-  uint64_t cost = 0;
-  if (spec.needs_table) {
-    const auto stored = spec.train(histogram);
-    if (!stored) return std::nullopt;
-    auto loaded = spec.load(*stored, histogram.width);
-    if (!loaded) return std::nullopt;
-    table = std::move(*loaded);
-    cost += stored->size() * 8 * kBit;
-  }
-  const uint64_t payload = spec.estimate(table.get(), histogram);
-  if (payload == kNever) return std::nullopt;
+// What no table of probabilities can beat: the order-0 entropy, rounded down.
+uint64_t entropy_cost(const Histogram& histogram) {
+  const uint64_t total = histogram.total();
+  if (histogram.counts.size() < 2) return 0;
+  const uint64_t log_total = bits::log2_fixed(total);
+  unsigned __int128 sum = 0;
+  for (const auto& [word, count] : histogram.counts)
+    sum += static_cast<unsigned __int128>(count) * (log_total - std::min<uint64_t>(log_total, bits::log2_fixed(count)));
+  return static_cast<uint64_t>(sum >> (bits::kLog2Bits - 8));
+}
+
+// Cost of a histogram's words under one codec; kNever when it cannot serve them or would reach `limit`. Training tables
+// is what planning spends its time on, so it is only done where the entropy leaves room below the limit.
+uint64_t order0_cost(const codec::CodecSpec& spec, const Histogram& histogram, uint64_t entropy, uint64_t frames,
+                     uint64_t limit) {
+  if (spec.id == CodecId::zstd || !spec.accepts(histogram.width)) return kNever;
   const uint64_t words = histogram.total();
+  uint64_t cost =
+      frames * frame_bytes(spec.id, words / std::max<uint64_t>(frames, 1)) * 8 * kBit + words * decode_price(spec.id);
   if (spec.id == CodecId::sparse) {
     uint64_t usual = 0;
     for (const auto& [word, count] : histogram.counts) usual = std::max(usual, count);
     cost += (words - usual) * kSparsePrice;
   }
-  return cost + payload + frames * frame_bytes(spec.id, words / std::max<uint64_t>(frames, 1)) * 8 * kBit +
-         words * decode_price(spec.id);
+  codec::TablePtr table;
+  if (spec.needs_table) {
+    if (cost + entropy >= limit) return kNever;
+    const auto stored = spec.train(histogram);
+    if (!stored) return kNever;
+    auto loaded = spec.load(*stored, histogram.width);
+    if (!loaded) return kNever;
+    table = std::move(*loaded);
+    cost += stored->size() * 8 * kBit;
+  }
+  const uint64_t payload = spec.estimate(table.get(), histogram);
+  return payload == kNever || cost + payload >= limit ? kNever : cost + payload;
 }
 
 struct Pick {
@@ -71,12 +85,14 @@ struct Pick {
   uint64_t cost = kNever;
 };
 
-Pick pick_order0(const Histogram& histogram, uint64_t frames) {
-  Pick best;
+Pick pick_order0(const Histogram& histogram, uint64_t frames, uint64_t limit) {
+  Pick best{CodecId::raw, limit};
+  const uint64_t entropy = entropy_cost(histogram);
   for (const codec::CodecSpec* spec : codec::all_codecs()) {
-    const auto cost = order0_cost(*spec, histogram, frames);
-    if (cost && *cost < best.cost) best = {spec->id, *cost};
+    const uint64_t cost = order0_cost(*spec, histogram, entropy, frames, best.cost);
+    if (cost < best.cost) best = {spec->id, cost};
   }
+  if (best.cost == limit) best.cost = kNever;
   return best;
 }
 
@@ -99,17 +115,18 @@ uint64_t position_cost(uint64_t words, uint64_t others) {
   return others * bits * kBit;
 }
 
-std::optional<Completed> order0(const Expr& expr, const Histogram& histogram, uint64_t frames) {
+std::optional<Completed> order0(const Expr& expr, const Histogram& histogram, uint64_t frames, uint64_t limit) {
   const auto& spec = dsl::spec_of(expr.op);
   if (expr.op == dsl::OpId::literal) {
     if (expr.params.empty()) {
-      const Pick pick = pick_order0(histogram, frames);
+      const Pick pick = pick_order0(histogram, frames, limit);
       if (pick.cost == kNever) return std::nullopt;
       return Completed{literal(pick.codec), pick.cost};
     }
-    const auto cost = order0_cost(*codec::find_codec(expr.params[0]), histogram, frames);
-    if (!cost) return std::nullopt;
-    return Completed{expr, *cost};
+    const uint64_t cost =
+        order0_cost(*codec::find_codec(expr.params[0]), histogram, entropy_cost(histogram), frames, limit);
+    if (cost == kNever) return std::nullopt;
+    return Completed{expr, cost};
   }
   dsl::Node node;
   const auto widths = node_of(expr, histogram.width, node);
@@ -133,7 +150,8 @@ std::optional<Completed> order0(const Expr& expr, const Histogram& histogram, ui
   for (size_t i = 0; i < expr.children.size(); ++i) {
     const Expr& child = expr.children[i];
     if (below[i]) {
-      auto done = order0(child, *below[i], frames);
+      if (out.cost >= limit) return std::nullopt;
+      auto done = order0(child, *below[i], frames, limit - out.cost);
       if (!done) return std::nullopt;
       out.cost += done->cost;
       out.expr.children.push_back(std::move(done->expr));
@@ -193,12 +211,18 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
   if (!expr.params.empty()) {
     const auto& spec = *codec::find_codec(expr.params[0]);
     if (!spec.accepts(histogram.width)) return std::nullopt;
-    const auto cost =
-        spec.id == CodecId::zstd ? encoded_cost(spec, frames, nullptr) : order0_cost(spec, histogram, frames.size());
-    if (!cost) return std::nullopt;
-    return Completed{expr, *cost};
+    uint64_t cost = kNever;
+    if (spec.id != CodecId::zstd) {
+      cost = order0_cost(spec, histogram, entropy_cost(histogram), frames.size(), kNever);
+    } else if (!repeats_itself(frames)) {
+      return std::nullopt;
+    } else if (const auto encoded = encoded_cost(spec, frames, nullptr)) {
+      cost = *encoded;
+    }
+    if (cost == kNever) return std::nullopt;
+    return Completed{expr, cost};
   }
-  Pick pick = pick_order0(histogram, frames.size());
+  Pick pick = pick_order0(histogram, frames.size(), kNever);
   const auto& zstd = *codec::find_codec(static_cast<uint64_t>(CodecId::zstd));
   if (zstd.accepts(histogram.width) && repeats_itself(frames)) {
     const auto cost = encoded_cost(zstd, frames, nullptr);
@@ -210,8 +234,9 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
 
 }  // namespace
 
-std::optional<Completed> complete_order0(const Expr& structure, const Histogram& histogram, uint64_t frame_words) {
-  return order0(structure, histogram, frames_for(histogram.total(), frame_words));
+std::optional<Completed> complete_order0(const Expr& structure, const Histogram& histogram, uint64_t frame_words,
+                                         uint64_t limit) {
+  return order0(structure, histogram, frames_for(histogram.total(), frame_words), limit);
 }
 
 std::optional<Completed> complete_sampled(const Expr& structure, std::span<const bits::ConstWords> frames) {

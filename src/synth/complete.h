@@ -21,9 +21,10 @@ struct Completed {
   uint64_t cost = 0;  // of `words` words, 1/256 bits, decode price included
 };
 
-// `frame_words`: how many words of the whole stream share a frame (prices what every frame pays anew).
+// `frame_words`: how many words of the whole stream share a frame (prices what every frame pays anew). A cost of
+// `limit` or more is of no interest and gives nullopt early.
 std::optional<Completed> complete_order0(const dsl::Expr& structure, const codec::Histogram& histogram,
-                                         uint64_t frame_words);
+                                         uint64_t frame_words, uint64_t limit = UINT64_MAX);
 // `frames`: sample windows, each standing for a frame. All of one width.
 std::optional<Completed> complete_sampled(const dsl::Expr& structure, std::span<const bits::ConstWords> frames);
 

@@ -14,7 +14,6 @@ using codec::Histogram;
 using dsl::Expr;
 using dsl::OpId;
 
-constexpr unsigned kMaxJointMantissa = 4;
 constexpr size_t kMaxPalette = 4096;  // beyond, the list outweighs what the index saves on streams of usual length
 
 Expr lit() { return {OpId::literal, {}, {}}; }
@@ -28,19 +27,19 @@ struct Layout {
   unsigned sign, exponent, mantissa;
 };
 
-// The cheapest way to code one field by itself.
-std::optional<Completed> best_field(const Histogram& histogram, uint64_t frame_words) {
+// The cheapest way to code one field by itself, if any stays below `limit`. Small alphabets come first: they are cheap
+// to try, and what they reach leaves little for the rest to be tried for.
+std::optional<Completed> best_field(const Histogram& histogram, uint64_t frame_words, uint64_t limit) {
   const size_t distinct = histogram.counts.size();
   if (distinct == 1) return complete_order0(constant(histogram.counts[0].first), histogram, frame_words);
-  std::vector<Expr> ways{lit()};
+  std::vector<Expr> ways;
   if (distinct <= kMaxPalette && distinct <= uint64_t{1} << (histogram.width - 1)) ways.push_back(palette(distinct));
   for (const uint64_t size : {uint64_t{63}, uint64_t{31}, uint64_t{15}})
     if (distinct > size + 1) ways.push_back(rank(size));
+  ways.push_back(lit());
   std::optional<Completed> best;
-  for (const Expr& way : ways) {
-    auto done = complete_order0(way, histogram, frame_words);
-    if (done && (!best || done->cost < best->cost)) best = std::move(done);
-  }
+  for (const Expr& way : ways)
+    if (auto done = complete_order0(way, histogram, frame_words, best ? best->cost : limit)) best = std::move(done);
   return best;
 }
 
@@ -48,6 +47,17 @@ bool is_incompressible(const Expr& expr) {
   return expr.op == OpId::literal && !expr.params.empty() &&
          (expr.params[0] == static_cast<uint64_t>(CodecId::packed) ||
           expr.params[0] == static_cast<uint64_t>(CodecId::raw));
+}
+
+// The marginal of `bits` bits that start `from_top` bits below the top of the words.
+Histogram part_of(const Histogram& words, unsigned from_top, unsigned bits) {
+  std::vector<uint64_t> dense(size_t{1} << bits);
+  const unsigned shift = words.width - from_top - bits;
+  for (const auto& [word, count] : words.counts) dense[(word >> shift) & (dense.size() - 1)] += count;
+  Histogram part{bits, {}};
+  for (size_t v = 0; v < dense.size(); ++v)
+    if (dense[v] != 0) part.counts.emplace_back(v, dense[v]);
+  return part;
 }
 
 struct Ranked {
@@ -83,18 +93,21 @@ void extend(const StreamStats& stats, const Ranked& fields, uint64_t frame_words
   out.push_back(std::move(joined));
   Ranked bytes = fields;
   for (unsigned byte = 0; byte < stats.low_bytes(); ++byte) {
-    auto field = best_field(stats.low_byte(byte), frame_words);
+    auto field = best_field(stats.low_byte(byte), frame_words, UINT64_MAX);
     if (!field) return;
     add_field(bytes, 8, std::move(*field));
   }
   out.push_back(std::move(bytes));
 }
 
-std::optional<Cut> split(const StreamStats& stats, const std::vector<unsigned>& widths, uint64_t frame_words) {
+// A cut into fields of these widths, most significant first; nullopt when its top bits cost `limit` or more.
+std::optional<Cut> split(const StreamStats& stats, const Histogram& top, const std::vector<unsigned>& widths,
+                         uint64_t frame_words, uint64_t limit) {
   Ranked fields{{OpId::merge, {}, {}}, 0};
   unsigned from_top = 0;
   for (const unsigned width : widths) {
-    auto field = best_field(stats.field(from_top, width), frame_words);
+    if (fields.cost >= limit) return std::nullopt;
+    auto field = best_field(part_of(top, from_top, width), frame_words, limit - fields.cost);
     if (!field) return std::nullopt;
     add_field(fields, width, std::move(*field));
     from_top += width;
@@ -109,32 +122,53 @@ std::optional<Cut> split(const StreamStats& stats, const std::vector<unsigned>& 
   return out;
 }
 
-// Ways to cut a float.
-std::vector<Cut> float_splits(const StreamStats& stats, const Layout& layout, uint64_t frame_words) {
-  std::vector<Cut> out;
-  const unsigned top = stats.top_bits();
-  const unsigned head = layout.sign + layout.exponent;
-  for (unsigned joint = 0; joint <= std::min(kMaxJointMantissa, layout.mantissa) && head + joint <= top; ++joint) {
-    for (const bool sign_apart : {true, false}) {
-      if (sign_apart && layout.sign == 0) continue;
-      std::vector<unsigned> widths;
-      if (sign_apart) widths.push_back(layout.sign);
-      widths.push_back(sign_apart ? layout.exponent + joint : head + joint);
-      if (head + joint < top) widths.push_back(top - head - joint);
-      if (auto way = split(stats, widths, frame_words)) out.push_back(std::move(*way));
+// Cuts much dearer than the best so far are not worth finishing.
+constexpr uint64_t kSlackOf = 32;
+
+class Cuts {
+ public:
+  Cuts(const StreamStats& stats, uint64_t frame_words)
+      : stats_(stats), top_(stats.field(0, stats.top_bits())), frame_words_(frame_words) {}
+
+  void add(const std::vector<unsigned>& widths) {
+    const uint64_t limit = best_ == UINT64_MAX ? best_ : best_ + best_ / kSlackOf;
+    auto cut = split(stats_, top_, widths, frame_words_, limit);
+    if (!cut) return;
+    best_ = std::min(best_, cut->top.cost);
+    cuts_.push_back(std::move(*cut));
+  }
+
+  // Joint coding of two top mantissa bits is the likeliest winner, so it comes first and prunes the others.
+  void add_float(const Layout& layout) {
+    const unsigned top = stats_.top_bits(), head = layout.sign + layout.exponent;
+    for (const unsigned joint : {2, 1, 3, 0, 4}) {
+      if (joint > layout.mantissa || head + joint > top) continue;
+      for (const bool sign_apart : {true, false}) {
+        if (sign_apart && layout.sign == 0) continue;
+        std::vector<unsigned> widths;
+        if (sign_apart) widths.push_back(layout.sign);
+        widths.push_back(sign_apart ? layout.exponent + joint : head + joint);
+        if (head + joint < top) widths.push_back(top - head - joint);
+        add(widths);
+      }
     }
   }
-  return out;
-}
 
-// Ways to cut integers and anything else.
-std::vector<Cut> integer_splits(const StreamStats& stats, uint64_t frame_words) {
-  std::vector<Cut> out;
-  if (auto whole = split(stats, {stats.top_bits()}, frame_words)) out.push_back(std::move(*whole));
-  if (stats.top_bits() == 16)
-    if (auto bytes = split(stats, {8, 8}, frame_words)) out.push_back(std::move(*bytes));
-  return out;
-}
+  // Integers and anything else.
+  void add_plain() {
+    add({stats_.top_bits()});
+    if (stats_.top_bits() == 16) add({8, 8});
+  }
+
+  std::vector<Cut> take() { return std::move(cuts_); }
+
+ private:
+  const StreamStats& stats_;
+  const Histogram top_;
+  const uint64_t frame_words_;
+  uint64_t best_ = UINT64_MAX;
+  std::vector<Cut> cuts_;
+};
 
 Expr byte_split(unsigned width, const Expr& leaf) {
   Expr out{OpId::merge, {}, {}};
@@ -204,8 +238,10 @@ void add_casts(const StreamStats& stats, const std::vector<Cut>& cuts, std::vect
 
 std::vector<Structure> known_good(Dtype dtype, const StreamStats& stats, uint64_t frame_words, size_t limit) {
   const Layout layout = layout_of(dtype);
-  std::vector<Cut> cuts = layout.exponent != 0 ? float_splits(stats, layout, frame_words) : std::vector<Cut>{};
-  for (auto& way : integer_splits(stats, frame_words)) cuts.push_back(std::move(way));
+  Cuts gathered(stats, frame_words);
+  if (layout.exponent != 0) gathered.add_float(layout);
+  gathered.add_plain();
+  std::vector<Cut> cuts = gathered.take();
   std::vector<Structure> priced, sampled;
   add_casts(stats, cuts, sampled);
   for (auto& cut : cuts)
