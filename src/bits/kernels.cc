@@ -55,11 +55,12 @@ size_t rank_of(std::string_view name) {
   return rank;
 }
 
-const Kernels& choose() {
+}  // namespace
+
+const Kernels& kernels_for(std::string_view wish) {
   const Tables& all = tables();
   const Kernels& best = all.rows[all.count - 1];
-  const char* wish = std::getenv("BREVIS_CPU");
-  if (wish == nullptr || *wish == '\0') return best;
+  if (wish.empty()) return best;
   const size_t wished = rank_of(wish);
   if (wished == kNames.size()) {
     log(LogLevel::warning,
@@ -75,10 +76,11 @@ const Kernels& choose() {
   return *chosen;
 }
 
-}  // namespace
-
 const Kernels& kernels() {
-  static const Kernels& chosen = choose();
+  static const Kernels& chosen = []() -> const Kernels& {
+    const char* wish = std::getenv("BREVIS_CPU");
+    return kernels_for(wish == nullptr ? "" : wish);
+  }();
   return chosen;
 }
 

@@ -110,9 +110,11 @@ struct Kernels {
   void (*huffman_decode)(const HuffmanDecoder& table, std::span<HuffmanStream> streams, Words out);
 };
 
-// The table in use. The first call reads BREVIS_CPU; a value that this CPU or build cannot serve is logged and the
-// nearest lesser one taken.
+// The table in use: kernels_for(BREVIS_CPU), settled by the first call.
 const Kernels& kernels();
+// The table of that name, the fastest for an empty name. Where this CPU or build cannot serve it the nearest lesser
+// one, for unknown names the fastest, and a warning is logged.
+const Kernels& kernels_for(std::string_view wish);
 // Every table that this CPU can run, scalar first: for tests and benchmarks.
 std::span<const Kernels> all_kernels();
 

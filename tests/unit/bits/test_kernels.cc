@@ -4,8 +4,10 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <string>
 
 #include "bits/bit_io.h"
+#include "brevis/log.h"
 #include "support/words.h"
 
 using namespace brevis;
@@ -29,6 +31,36 @@ TEST_CASE("kernels: scalar is always there and first") {
   bool found = false;
   for (const auto& table : bits::all_kernels()) found = found || table.name == bits::kernels().name;
   CHECK(found);
+}
+
+TEST_CASE("kernels: a wish for a CPU is met or the nearest lesser taken, with a warning") {
+  std::vector<std::string> warnings;
+  set_log_sink([&](LogLevel level, std::string_view message, const LogFields&) {
+    if (level == LogLevel::warning) warnings.emplace_back(message);
+  });
+  CHECK(bits::kernels_for("scalar").name == "scalar");
+  CHECK(bits::kernels_for("").name == bits::all_kernels().back().name);
+  CHECK(warnings.empty());
+  CHECK(bits::kernels_for("sse9").name == bits::all_kernels().back().name);
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("BREVIS_CPU=sse9") != std::string::npos);
+  for (std::string_view wish : {"avx2", "avx512"}) {
+    warnings.clear();
+    CHECK(warnings.empty() == (bits::kernels_for(wish).name == wish));
+  }
+  set_log_sink(nullptr);
+}
+
+TEST_CASE("kernels: the reciprocal divides every state by every frequency") {
+  test::Random random(9);
+  __extension__ using Wide = unsigned __int128;
+  for (uint32_t f = 1; f < 65536; ++f) {
+    const uint64_t reciprocal = ((uint64_t{1} << 63) - 1) / f + 1;
+    auto divides = [&](uint64_t x) { return static_cast<uint64_t>(Wide{2 * x} * reciprocal >> 64) == x / f; };
+    const uint64_t largest = 0xffffffff / f * f;
+    REQUIRE((divides(0) && divides(f - 1) && divides(f) && divides(largest) && divides(largest - 1) &&
+             divides(0xffffffff) && divides(random.next() >> 32) && divides(random.next() >> 40)));
+  }
 }
 
 TEST_CASE("kernels: pack and unpack equal the definition for every width, size and length") {

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "support/words.h"
 
 using namespace brevis;
@@ -75,4 +77,125 @@ TEST_CASE("zstd: one frame of the right size, words within their width") {
   ByteVector twice = payload;
   twice.insert(twice.end(), payload.begin(), payload.end());
   CHECK(codec::zstd_codec.decode(nullptr, twice, out.words()).error().kind() == Errc::corrupt);
+}
+
+TEST_CASE("alias: tables of one word, of words too wide or of a wrong sum are refused") {
+  const auto& alias = codec::alias_codec;
+  CHECK(alias.train({6, {{5, 100}}}).error().kind() == Errc::not_found);
+  CHECK(alias.train({6, {}}).error().kind() == Errc::not_found);
+  CHECK(alias.train({6, {{5, 100}, {64, 1}}}).error().kind() == Errc::not_found);
+  CHECK(alias.train({7, {{5, 100}, {6, 1}}}).error().kind() == Errc::not_found);
+  const auto stored = alias.train({2, {{1, 3}, {2, 1}}});
+  REQUIRE(stored);
+  REQUIRE(alias.load(*stored, 2));
+  CHECK(alias.load(*stored, 1).error().kind() == Errc::corrupt);  // word 2 has two bits
+  CHECK(alias.load(*stored, 7).error().kind() == Errc::corrupt);
+  CHECK(alias.load({}, 2).error().kind() == Errc::corrupt);
+}
+
+TEST_CASE("alias: a payload by hand") {
+  // Two words alike cost a bit each. From 2^16 a state takes 15 of them, then gives up a word for every 16 more.
+  const auto stored = codec::alias_codec.train({1, {{0, 1}, {1, 1}}});
+  REQUIRE(stored);
+  const auto table = *codec::alias_codec.load(*stored, 1);
+  bits::OwnedWords in(1, 32), out(1, 32);
+  ByteVector payload;
+  REQUIRE(codec::alias_codec.encode(table.get(), in.view(), payload));
+  CHECK(payload.size() == 4 + 2 * 2);
+  REQUIRE(codec::alias_codec.decode(table.get(), payload, out.words()));
+  CHECK(codec::alias_codec.estimate(table.get(), {1, {{0, 16}, {1, 16}}}) == 32 * 256);
+}
+
+TEST_CASE("huffman: lengths are the best, and never above twelve") {
+  // Fibonacci counts make the longest codes.
+  codec::Histogram steep{8, {}};
+  uint64_t a = 1, b = 1;
+  for (uint64_t word = 0; word < 40; ++word) {
+    steep.counts.emplace_back(word, a);
+    b += a;
+    std::swap(a, b);
+  }
+  const auto stored = codec::huffman_codec.train(steep);
+  REQUIRE(stored);
+  REQUIRE(codec::huffman_codec.load(*stored, 8));
+  // Powers of two are met exactly: 1/2, 1/4, 1/8, 1/8.
+  const codec::Histogram exact{4, {{3, 4}, {7, 2}, {9, 1}, {15, 1}}};
+  const auto table = *codec::huffman_codec.load(*codec::huffman_codec.train(exact), 4);
+  CHECK(codec::huffman_codec.estimate(table.get(), exact) == (4 * 1 + 2 * 2 + 3 + 3) * 256);
+  // All 4,096 words of twelve bits: each twelve bits.
+  codec::Histogram all{12, {}};
+  for (uint64_t word = 0; word < 4096; ++word) all.counts.emplace_back(word, 1 + word * word);
+  const auto full = *codec::huffman_codec.load(*codec::huffman_codec.train(all), 12);
+  CHECK(codec::huffman_codec.estimate(full.get(), all) == all.total() * 12 * 256);
+}
+
+TEST_CASE("huffman: as good as Huffman's own method where no code is long") {
+  test::Random random(8);
+  for (int round = 0; round < 50; ++round) {
+    codec::Histogram histogram{6, {}};
+    const uint64_t words = 2 + random.below(60);
+    for (uint64_t word = 0; word < words; ++word) histogram.counts.emplace_back(word, 50 + random.below(1000));
+    std::multiset<uint64_t> trees;
+    for (const auto& [word, count] : histogram.counts) trees.insert(count);
+    uint64_t bits = 0;  // each merge adds one bit to all words below
+    while (trees.size() > 1) {
+      const uint64_t sum = *trees.begin() + *std::next(trees.begin());
+      trees.erase(trees.begin(), std::next(trees.begin(), 2));
+      trees.insert(sum);
+      bits += sum;
+    }
+    const auto table = *codec::huffman_codec.load(*codec::huffman_codec.train(histogram), 6);
+    CHECK(codec::huffman_codec.estimate(table.get(), histogram) == bits * 256);
+  }
+}
+
+TEST_CASE("rans: up to 65,536 different words of any width, no more") {
+  codec::Histogram many{64, {}};
+  for (uint64_t word = 0; word < 65536; ++word) many.counts.emplace_back(word << 48 | word, 1 + word % 3);
+  const auto stored = codec::rans_codec.train(many);
+  REQUIRE(stored);
+  REQUIRE(codec::rans_codec.load(*stored, 64));
+  many.counts.emplace_back(~uint64_t{0}, 1);
+  CHECK(codec::rans_codec.train(many).error().kind() == Errc::not_found);
+  CHECK(codec::rans_codec.train({64, {{7, 100}}}).error().kind() == Errc::not_found);
+}
+
+TEST_CASE("rans: a table takes at most a byte a word of a bell curve") {
+  const auto in = test::make_words(test::Shape::bell, 8, 100000, 3);
+  const auto histogram = test::histogram_of(in.view());
+  const auto stored = codec::rans_codec.train(histogram);
+  REQUIRE(stored);
+  CHECK(stored->size() <= histogram.counts.size());
+}
+
+TEST_CASE("sparse: one word costs a few bytes, the others their place and bits") {
+  bits::OwnedWords in(8, 100000), out(8, 100000);
+  for (size_t i = 0; i < 100000; ++i) in.words().set(i, 200);
+  ByteVector payload;
+  REQUIRE(codec::sparse_codec.encode(nullptr, in.view(), payload));
+  CHECK(payload == ByteVector{0xc8, 0x01, 0x00});
+  in.words().set(0, 1);
+  in.words().set(99999, 3);
+  payload.clear();
+  REQUIRE(codec::sparse_codec.encode(nullptr, in.view(), payload));
+  CHECK(payload.size() <= 12);
+  REQUIRE(codec::sparse_codec.decode(nullptr, payload, out.words()));
+  CHECK(out.view().at(0) == 1);
+  CHECK(out.view().at(1) == 200);
+  CHECK(out.view().at(99999) == 3);
+  // A place beyond the stream.
+  bits::OwnedWords shorter(8, 99999);
+  CHECK(codec::sparse_codec.decode(nullptr, payload, shorter.words()).error().kind() == Errc::corrupt);
+}
+
+TEST_CASE("codec: short frames pay for few states") {
+  for (const size_t count : {1, 100, 4095, 4096, 16383, 16384, 65535, 65536, 262144}) {
+    const auto in = test::make_words(test::Shape::bell, 6, count, 2);
+    const codec::Histogram histogram = test::histogram_of(test::make_words(test::Shape::bell, 6, 300000, 2).view());
+    const auto table = *codec::alias_codec.load(*codec::alias_codec.train(histogram), 6);
+    ByteVector payload;
+    REQUIRE(codec::alias_codec.encode(table.get(), in.view(), payload));
+    const uint64_t least = codec::alias_codec.estimate(table.get(), test::histogram_of(in.view())) / 256 / 8;
+    CHECK(payload.size() <= least + least / 100 + 8);
+  }
 }
