@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every codec gives back every stream: byte 0 picks the codec, 1 the width, 2 how often the words are repeated (so that
-// small inputs reach the frames of many lanes); the rest are the words. The table comes from the words themselves.
+// Every codec gives back every stream: byte 0 picks the codec, 1 the width, 2 how often the words are repeated (seldom
+// so often that frames of 64 lanes are reached); the rest are the words. The table comes from the words themselves.
 #include <algorithm>
 
 #include "codec/codec.h"
@@ -17,7 +17,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const unsigned width = 1 + data[1] % 64, lane = bits::lane_bytes(width);
   if (!spec.accepts(width)) return 0;
   const ByteSpan rest(data + 3, size - 3);
-  const size_t own = rest.size() / lane, count = std::min<size_t>(own * (1 + 16 * size_t{data[2]}), 70000);
+  const size_t own = rest.size() / lane, times = data[2] < 240 ? 1 + data[2] % 16 : 65600;
+  const size_t most = data[2] < 240 ? 5000 : data[2] < 255 ? 17000 : 65600;
+  const size_t count = std::min(own * times, most);
   bits::OwnedWords in(width, count), out(width, count);
   for (size_t i = 0; i < count; ++i) {
     uint64_t word = 0;

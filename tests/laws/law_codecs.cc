@@ -94,9 +94,10 @@ TEST_CASE("codecs: round trip for every width, shape and count") {
   for (const auto* spec : codec::all_codecs())
     for (const auto shape : test::kShapes) {
       for (unsigned width = 1; width <= 64; ++width)
-        for (size_t count : {0, 1, 2, 3, 5, 8, 17, 64, 100, 300, 1000}) round_trip(*spec, shape, width, count, width);
-      for (unsigned width : {1, 3, 4, 5, 6, 8, 10, 16, 32, 64})
-        for (size_t count = 0; count <= 300; ++count) round_trip(*spec, shape, width, count, count + 7);
+        for (size_t count : {0, 1, 3, 17, 100, 1000}) round_trip(*spec, shape, width, count, width);
+      if (shape == test::Shape::bell || shape == test::Shape::rare)
+        for (unsigned width : {1, 5, 6, 8, 16, 64})
+          for (size_t count = 0; count <= 300; ++count) round_trip(*spec, shape, width, count, count + 7);
       for (unsigned width : {2, 5, 6, 11, 64})
         for (size_t count : {4095, 4096, 16383, 16385, 65535, 65537, 140001})
           round_trip(*spec, shape, width, count, count);
@@ -139,8 +140,8 @@ TEST_CASE("codecs: tables serve other streams of the same words, and say when th
 TEST_CASE("codecs: every change of a small payload is corrupt or other words, every cut and addition corrupt") {
   for (const auto* spec : codec::all_codecs())
     for (const auto shape : {test::Shape::single, test::Shape::bell, test::Shape::skewed, test::Shape::rare})
-      for (unsigned width : {3, 6, 8, 10, 16, 32, 61, 64})
-        for (size_t count : {0, 1, 7, 60}) {
+      for (unsigned width : {3, 6, 10, 16, 61})
+        for (size_t count : {0, 1, 7, 40}) {
           const auto in = test::make_words(shape, width, count, count);
           const auto served = serve(*spec, test::histogram_of(in.view()));
           if (!served) continue;
@@ -216,7 +217,7 @@ TEST_CASE("codecs: every change of a table is corrupt or another table that work
         ByteVector longer = stored;
         longer.push_back(0);
         REQUIRE(!try_table(longer, width));
-        const unsigned stride = stored.size() > 200 ? 37 : 1;
+        const unsigned stride = stored.size() > 60 ? 37 : 1;
         for (size_t at = 0; at < stored.size(); at += stride)
           for (unsigned change = 1; change < 256; change += stride) {
             ByteVector changed = stored;
