@@ -167,6 +167,10 @@ Result<bool> Fetch::advance_archive(const RequestPtr& request, Ready& ready) {
     }
     ++request->next;
   }
+  if (request->is_flat) request->append({request->gathered->data(), request->range.length}, request->gathered);
+  // A reply of another length would be taken for the file's end, or worse.
+  if (request->reply.bytes() != request->range.length)
+    return make_error(Errc::internal, request->path() + ": a reply of the wrong length");
   return true;
 }
 

@@ -69,9 +69,9 @@ TEST_CASE("M24: a source that never answers leaves workers to others, a device t
 
 TEST_CASE("sources take turns") {
   std::vector<int> order;
+  std::promise<void> go;
   {
     Blocking blocking(1);
-    std::promise<void> go;
     blocking.post({9, 9}, [&] { go.get_future().wait(); });
     for (int i = 0; i < 3; ++i) blocking.post({1, 1}, [&] { order.push_back(1); });
     for (int i = 0; i < 3; ++i) blocking.post({2, 1}, [&] { order.push_back(2); });

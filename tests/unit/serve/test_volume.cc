@@ -27,6 +27,13 @@ ByteVector slice(const ByteVector& all, Range range) {
   return {all.begin() + static_cast<ptrdiff_t>(range.offset), all.begin() + static_cast<ptrdiff_t>(end)};
 }
 
+Result<std::shared_ptr<FileHandle>> open_then(Volume& volume, NodeId node) {
+  const auto answer = std::make_shared<std::promise<Result<std::shared_ptr<FileHandle>>>>();
+  auto future = answer->get_future();
+  volume.open_file_then(node, [answer](auto file) { answer->set_value(std::move(file)); });
+  return future.get();
+}
+
 }  // namespace
 
 TEST_CASE("model: a served tree equals a plain one") {
@@ -221,9 +228,8 @@ TEST_CASE("a damaged index: listed with size, EIO on open, both ways to open") {
     const NodeAttr attr = tree.look(name);
     CHECK(attr.size == 50'000);
     CHECK(to_errno(volume.open_file(attr.id).error()) == EIO);
-    std::promise<int> answer;
-    volume.open_file_then(attr.id, [&](auto file) { answer.set_value(file ? 0 : to_errno(file.error())); });
-    CHECK(answer.get_future().get() == EIO);
+    const auto opened = open_then(volume, attr.id);
+    CHECK(to_errno(opened.error()) == EIO);
   }
 }
 
@@ -234,9 +240,7 @@ TEST_CASE("opening without waiting gives the same as waiting") {
   tree.put("p", bytes);
   Volume& volume = tree.serve();
   for (const char* name : {"m", "p", "m"}) {
-    std::promise<std::shared_ptr<FileHandle>> answer;
-    volume.open_file_then(tree.look(name).id, [&](auto file) { answer.set_value(file.value()); });
-    const auto file = answer.get_future().get();
+    const auto file = open_then(volume, tree.look(name).id).value();
     CHECK(read_now(volume, file, {0, 50'000}).value() == bytes);
   }
 }
