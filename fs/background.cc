@@ -59,16 +59,18 @@ Background::~Background() {
   if (pipe_ >= 0) close(pipe_);
 }
 
-void Background::ready() {
+void Background::leave_terminal() {
   if (pipe_ < 0) return;
   setsid();
   log_without_terminal();
-  // Before the word is given: whoever waits for our output to end shall not wait for the daemon.
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (null >= 0) {
-    for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
-    if (null > STDERR_FILENO) close(null);
-  }
+  if (null < 0) return;
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
+  if (null > STDERR_FILENO) close(null);
+}
+
+void Background::ready() {
+  if (pipe_ < 0) return;
   const char word = 1;
   [[maybe_unused]] const ssize_t written = write(pipe_, &word, 1);
   close(pipe_);

@@ -28,7 +28,9 @@ class Background {
   }
   ~Background();
 
-  // The parent ends with 0; we leave its session, terminal and standard streams.
+  // We leave the parent's session, terminal and standard streams; the log goes elsewhere from here on.
+  void leave_terminal();
+  // The parent ends with 0. After leave_terminal(), or whoever waits for our output to end waits for the daemon.
   void ready();
 
  private:

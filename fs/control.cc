@@ -25,6 +25,9 @@ using std::chrono::milliseconds;
 // nothing was gained and 64 MiB did harm.
 constexpr unsigned kReadaheadKib = 4096;
 
+// How often busy threads are looked after.
+constexpr milliseconds kLookEvery{500};
+
 sigset_t handled_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -57,10 +60,10 @@ class Control {
   const Options& options_;
   Background& background_;
   int signals_ = -1;
-  bool ready_ = false, stopping_ = false, at_once_ = false;
+  bool ready_ = false, crowded_ = false, stopping_ = false, at_once_ = false;
   Clock::time_point deadline_{};  // of the grace time, when stopping
   milliseconds watchdog_{};
-  Clock::time_point next_ping_{};
+  Clock::time_point next_ping_{}, next_look_{};
 };
 
 Status Control::run() {
@@ -78,14 +81,20 @@ Status Control::run() {
 }
 
 Status Control::wait_for_events(bool& ended) {
-  enum { kSignals, kEnded, kReady, kCount };
-  pollfd fds[kCount] = {
-      {signals_, POLLIN, 0}, {session_.ended_fd(), POLLIN, 0}, {ready_ ? -1 : session_.ready_fd(), POLLIN, 0}};
+  enum { kSignals, kEnded, kReady, kCrowded, kCount };
+  pollfd fds[kCount] = {{signals_, POLLIN, 0},
+                        {session_.ended_fd(), POLLIN, 0},
+                        {ready_ ? -1 : session_.ready_fd(), POLLIN, 0},
+                        {crowded_ ? -1 : session_.crowded_fd(), POLLIN, 0}};
   if (poll(fds, kCount, timeout_ms()) < 0 && errno != EINTR) return Error::from_errno(errno, "cannot wait for events");
   if (fds[kReady].revents) on_ready();
   if (fds[kSignals].revents) {
     signalfd_siginfo info;
     while (read(signals_, &info, sizeof info) == sizeof info) on_signal(static_cast<int>(info.ssi_signo));
+  }
+  if (fds[kCrowded].revents) {
+    crowded_ = true;
+    next_look_ = Clock::now() + kLookEvery;
   }
   ended = fds[kEnded].revents != 0;
   return {};
@@ -94,6 +103,7 @@ Status Control::wait_for_events(bool& ended) {
 int Control::timeout_ms() const {
   auto next = Clock::time_point::max();
   if (stopping_) next = std::min(next, deadline_);
+  if (crowded_) next = std::min(next, next_look_);
   if (watchdog_.count() > 0) next = std::min(next, next_ping_);
   if (next == Clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
@@ -106,6 +116,10 @@ void Control::on_timers() {
     log(LogLevel::warning, "files are still open: they are cut off now",
         {{"grace_seconds", std::to_string(options_.grace_seconds)}});
     at_once_ = true;
+  }
+  if (crowded_ && now >= next_look_) {
+    crowded_ = session_.relieve();
+    next_look_ = now + kLookEvery;
   }
   if (watchdog_.count() > 0 && now >= next_ping_) {
     next_ping_ = now + watchdog_;
@@ -120,6 +134,7 @@ void Control::on_ready() {
   ready_ = true;
   // Only now: inside the kernel's INIT exchange the value would be set back.
   if (session_.entry()) set_kernel_readahead(*session_.entry(), kReadaheadKib);
+  background_.leave_terminal();
   log(LogLevel::info, "mounted",
       {{"source", options_.source}, {"mountpoint", session_.mountpoint()}, {"pid", std::to_string(getpid())}});
   background_.ready();

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdarg>
 #include <cstdlib>
@@ -36,6 +37,11 @@ std::string library_said() {
   std::lock_guard lock(g_said_mutex);
   return g_said;
 }
+
+// Spare threads at most: hanging storage holds up one request each, and a user who waits sends few.
+constexpr unsigned kSpareThreads = 64;
+// A thread hangs when one request has taken so long: decoding never does, a disk in trouble may.
+constexpr std::chrono::milliseconds kHanging{1000};
 
 int64_t steady_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
@@ -85,14 +91,16 @@ void fill(Arguments& arguments, const SessionOptions& options) {
 }  // namespace
 
 Session::Session(const SessionOptions& options, Volume& volume)
-    : options_(options), service_{volume, options.max_background, {}}, busy_(options.loop_threads) {
+    : options_(options), service_{volume, options.max_background, {}}, busy_(options.loop_threads + kSpareThreads) {
   ready_fd_ = eventfd(0, EFD_CLOEXEC);
   ended_fd_ = eventfd(0, EFD_CLOEXEC);
+  crowded_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
 Result<std::unique_ptr<Session>> Session::mount(const SessionOptions& options, Volume& volume) {
   std::unique_ptr<Session> self(new Session(options, volume));
-  if (self->ready_fd_ < 0 || self->ended_fd_ < 0) return Error::from_errno(errno, "cannot make an event descriptor");
+  if (self->ready_fd_ < 0 || self->ended_fd_ < 0 || self->crowded_fd_ < 0)
+    return Error::from_errno(errno, "cannot make an event descriptor");
   fuse_set_log_func(on_library_log);
   Arguments arguments;
   fill(arguments, options);
@@ -112,8 +120,8 @@ Result<std::unique_ptr<Session>> Session::mount(const SessionOptions& options, V
 // lies at the path by now.
 Session::~Session() {
   if (session_) fuse_session_destroy(session_);
-  if (ready_fd_ >= 0) close(ready_fd_);
-  if (ended_fd_ >= 0) close(ended_fd_);
+  for (int fd : {ready_fd_, ended_fd_, crowded_fd_})
+    if (fd >= 0) close(fd);
 }
 
 Status Session::start() {
@@ -121,11 +129,16 @@ Status Session::start() {
   action.sa_handler = [](int) {};  // without SA_RESTART: only to end a read
   sigemptyset(&action.sa_mask);
   sigaction(kWakeSignal, &action, nullptr);
-  running_ = options_.loop_threads;
+  for (unsigned i = 0; i < options_.loop_threads; ++i) BREVIS_TRY(add_thread());
+  return {};
+}
+
+Status Session::add_thread() {
+  ++running_;  // before it runs, so that the count cannot touch zero in between
   try {
-    for (auto& busy : busy_) threads_.emplace_back([this, &busy] { loop(busy); });
+    threads_.emplace_back([this, &busy = busy_[threads_.size()]] { loop(busy); });
   } catch (const std::system_error& e) {
-    running_ -= options_.loop_threads - static_cast<unsigned>(threads_.size());
+    --running_;
     return make_error(Errc::internal, std::string("cannot start a thread: ") + e.what());
   }
   return {};
@@ -138,7 +151,11 @@ void Session::loop(std::atomic<int64_t>& busy_since) {
     if (got == -EINTR || got == -EAGAIN) continue;
     if (got <= 0) break;  // unmounted, or the connection is gone
     busy_since.store(steady_ns(), std::memory_order_relaxed);
+    if (++in_request_ >= running_.load() && !crowded_told_.load(std::memory_order_relaxed) &&
+        !crowded_told_.exchange(true))
+      signal_once(crowded_fd_);
     fuse_session_process_buf(session_, &buffer);
+    --in_request_;
     busy_since.store(0, std::memory_order_relaxed);
     // The request that set `initialised` is answered when its processing returns.
     if (!ready_told_.load(std::memory_order_relaxed) && service_.initialised.load(std::memory_order_acquire) &&
@@ -149,10 +166,32 @@ void Session::loop(std::atomic<int64_t>& busy_since) {
   if (--running_ == 0) signal_once(ended_fd_);
 }
 
+bool Session::relieve() {
+  if (in_request_.load() < threads_.size()) {
+    uint64_t told = 0;
+    [[maybe_unused]] const ssize_t got = read(crowded_fd_, &told, sizeof told);
+    crowded_told_ = false;
+    return in_request_.load() >= threads_.size();  // became busy again in between and was not told
+  }
+  if (!stuck(kHanging) || threads_.size() >= busy_.size()) return true;
+  // Twice as many each time: a hundred waiting users shall not cost the others a hundred seconds.
+  const size_t spares = threads_.size() - options_.loop_threads;
+  const size_t wanted = std::min(busy_.size(), threads_.size() + std::max<size_t>(spares, 1));
+  while (threads_.size() < wanted) {
+    if (const Status added = add_thread(); !added) {
+      log(LogLevel::error, added.error().message());
+      return true;
+    }
+  }
+  log(LogLevel::warning, "every thread waits for the source's file system: others join",
+      {{"threads", std::to_string(threads_.size())}});
+  return true;
+}
+
 bool Session::stuck(std::chrono::milliseconds limit) const {
   const int64_t before = steady_ns() - std::chrono::nanoseconds(limit).count();
-  for (const auto& busy : busy_) {
-    const int64_t since = busy.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    const int64_t since = busy_[i].load(std::memory_order_relaxed);
     if (since == 0 || since > before) return false;
   }
   return true;

@@ -2,7 +2,8 @@
 //
 // One mount and the threads that answer it: a steady number of loop threads, each reading a request and running its
 // handler. (The library's own loop makes and ends threads as load comes and goes, and its threads cannot be woken
-// without an unmount.)
+// without an unmount.) Handlers of names and attributes wait for the source's file system; where that hangs and takes
+// every thread with it, spare threads join, so that readers of other files go on.
 //
 // Errors:  unavailable and permission from mount(), with what the library said.
 // Threads: mount, start, stop and destruction from one thread. Owns: the session, its threads and the Service.
@@ -44,7 +45,11 @@ class Session {
   int ready_fd() const { return ready_fd_; }
   // Readable once every loop thread has ended: unmounted, aborted or stopped.
   int ended_fd() const { return ended_fd_; }
-  // Has each loop thread been in one and the same request for so long?
+  // Readable when every thread has become busy: look after them with relieve() until it returns false.
+  int crowded_fd() const { return crowded_fd_; }
+  // Adds threads when all hang. False when at least one is free again.
+  bool relieve();
+  // Has each thread been in one and the same request for so long?
   bool stuck(std::chrono::milliseconds limit) const;
   // Wakes the threads and waits for them; requests not yet read stay unanswered. False when a thread still hangs in a
   // handler (storage that does not answer) after `limit`: then nothing may be destroyed.
@@ -55,16 +60,18 @@ class Session {
 
  private:
   Session(const SessionOptions& options, Volume& volume);
+  Status add_thread();
   void loop(std::atomic<int64_t>& busy_since);
 
   SessionOptions options_;
   Service service_;
   fuse_session* session_ = nullptr;
   std::optional<MountEntry> entry_;
-  int ready_fd_ = -1, ended_fd_ = -1;
-  std::atomic<bool> stopping_{false}, ready_told_{false};
-  std::atomic<unsigned> running_{0};
-  std::vector<std::atomic<int64_t>> busy_;  // per thread: since when in a request (steady ns), 0: waiting
+  int ready_fd_ = -1, ended_fd_ = -1, crowded_fd_ = -1;
+  std::atomic<bool> stopping_{false}, ready_told_{false}, crowded_told_{false};
+  std::atomic<unsigned> running_{0}, in_request_{0};
+  std::vector<std::atomic<int64_t>>
+      busy_;  // per thread: since when in a request (steady ns), 0: waiting; spares behind
   std::vector<std::thread> threads_;
 };
 

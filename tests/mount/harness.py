@@ -178,6 +178,7 @@ class Mount:
             done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment, **popen)
             self.exit, self.errors = done.returncode, done.stderr
             expect(done.returncode == 0, f"brevis-mount gave {done.returncode}: {done.stderr.strip()}")
+            expect(not done.stdout, f"brevis-mount printed {done.stdout!r}")
         self.pid = int(self.lines("mounted")[-1]["pid"])
         if not foreground:
             _started.append(self.pid)
@@ -210,6 +211,12 @@ class Mount:
         """MAJOR:MINOR of the mount."""
         return [line.split()[2] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
                 if line.split()[4] == str(self.at)][-1]
+
+    def freeze(self):
+        """Until SIGCONT the daemon answers nothing."""
+        os.kill(self.pid, signal.SIGSTOP)
+        tasks = pathlib.Path(f"/proc/{self.pid}/task")
+        until(lambda: all(t.joinpath("stat").read_text().rpartition(")")[2].split()[0] == "T" for t in tasks.iterdir()), "the stop")
 
     def rss(self):
         """(resident bytes now, most so far)."""
@@ -268,6 +275,8 @@ def run(module, fuse=True):
     atexit.register(clean_up)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     os.chmod(WORK, 0o755)
+    if not MOUNT:
+        sys.exit("BREVIS_MOUNT names no program: run by 'meson test', or set BREVIS_MOUNT and BREVIS_PACK")
     if fuse:
         need_fuse()
     failed = 0

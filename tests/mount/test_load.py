@@ -243,20 +243,23 @@ def case_a_stalled_archive_holds_up_nobody_else():
     tree = WORK / "stalled"
     shutil.copytree(folder, tree)
     (tree / "slow").mkdir()
+    (tree / "other").mkdir()
+    (tree / "other/file").write_text("x")
     with Mount(slow_folder, WORK / "storage") as storage:
         subprocess.run(["mount", "--bind", storage.at / ".brevis", tree / "slow"], check=True)
         try:
-            stall(storage, tree, name, data, slow_data)
+            stalled_reads(storage, tree, name, data, slow_data)
+            stalled_names(storage, tree, name, data)
         finally:
             os.kill(storage.pid, signal.SIGCONT)
             subprocess.run(["umount", "-l", tree / "slow"], check=True)
 
 
-def stall(storage, tree, name, data, slow_data):
+def stalled_reads(storage, tree, name, data, slow_data):
     with Mount(tree, WORK / "mnt") as mount:
         slow = [os.open(mount.at / "slow" / name, os.O_RDONLY | os.O_DIRECT) for _ in range(4)]
         fast = os.open(mount.at / name, os.O_RDONLY | os.O_DIRECT)
-        os.kill(storage.pid, signal.SIGSTOP)
+        storage.freeze()
         answered = []
 
         def wait(i):
@@ -276,8 +279,9 @@ def stall(storage, tree, name, data, slow_data):
             for offset in range(0, len(data), MIB):
                 got = os.preadv(fast, [area], offset)
                 expect(area[:got] == data[offset:offset + MIB], f"differs at {offset}")
-            expect(not answered, "the stalled storage answered: the case tests nothing")
-            expect(time.monotonic() - began < 20, "others were held up")
+            took = time.monotonic() - began
+            expect(not answered, f"the stalled storage answered within {took:.1f} s: the case tests nothing")
+            expect(took < 20, "others were held up")
         finally:
             rescue.cancel()
             os.kill(storage.pid, signal.SIGCONT)
@@ -286,6 +290,28 @@ def stall(storage, tree, name, data, slow_data):
             for fd in (*slow, fast):
                 os.close(fd)
         expect_equal(answered, [True] * 4, "the stalled reads in the end")
+
+
+def stalled_names(storage, tree, name, data):
+    """The same for names: more look-ups hang than there are threads; a listing and a read beside them go on."""
+    with Mount(tree, WORK / "mnt", ["--loop-threads", "2"]) as mount:
+        expect((mount.at / "slow").is_dir(), "the folder")
+        time.sleep(1.2)  # until the kernel asks again
+        storage.freeze()
+        lookers = [subprocess.Popen(["stat", mount.at / "slow" / f"{i}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                   for i in range(4)]
+        rescue = threading.Timer(40, os.kill, (storage.pid, signal.SIGCONT))
+        rescue.start()
+        try:
+            until(lambda: mount.lines("others join"), "a spare thread", 20)
+            expect_equal(os.listdir(mount.at / "other"), ["file"], "a listing")
+            expect_equal((mount.at / name).read_bytes(), data, "the other file")
+            expect(all(p.poll() is None for p in lookers), "the stalled storage answered look-ups: the case tests nothing")
+        finally:
+            rescue.cancel()
+            os.kill(storage.pid, signal.SIGCONT)
+            for looker in lookers:
+                looker.wait(30)
 
 
 def case_mounting_reads_headers_only():
