@@ -117,7 +117,7 @@ void print_summary(const PackReport& packed, const Totals& totals, bool dry_run)
       packed.bytes_in == 0
           ? 0
           : 100.0 * (1.0 - static_cast<double>(packed.bytes_out) / static_cast<double>(packed.bytes_in));
-  std::printf("%s files, %s bytes in, %s bytes out, saved %.2f%%, %.3f GB/s%s", grouped(totals.done).c_str(),
+  std::printf("%s, %s bytes in, %s bytes out, saved %.2f%%, %.3f GB/s%s", counted(totals.done, "file").c_str(),
               grouped(packed.bytes_in).c_str(), grouped(packed.bytes_out).c_str(), saved, speed,
               dry_run ? " (dry run: nothing written)" : "");
   if (totals.failed != 0) std::printf("; %s failed", grouped(totals.failed).c_str());

@@ -72,7 +72,7 @@ int cmd_diff(int argc, char** argv) {
   } else if (!line.quiet()) {
     for (const TensorChange& change : difference->changes) print_change(change);
     if (difference->metadata_differs) std::printf("! metadata differs\n");
-    std::printf("%s tensors the same, %zu differ; the files %s\n", grouped(difference->same_tensors).c_str(),
+    std::printf("%s the same, %zu differ; the files %s\n", counted(difference->same_tensors, "tensor").c_str(),
                 difference->changes.size(), difference->identical_files ? "are identical" : "are not identical");
   }
   return difference->same() ? kExitFine : kExitDifferent;

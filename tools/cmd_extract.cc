@@ -71,7 +71,7 @@ int cmd_extract(int argc, char** argv) {
   if (line.json()) {
     print_report_json(*extracted, code);
   } else if (!line.quiet()) {
-    std::printf("%zu files, %s in %.2f s, %.2f GB/s", extracted->files.size() - failed,
+    std::printf("%s, %s in %.2f s, %.2f GB/s", counted(extracted->files.size() - failed, "file").c_str(),
                 human_size(extracted->bytes).c_str(), extracted->seconds,
                 extracted->seconds > 0 ? static_cast<double>(extracted->bytes) / 1e9 / extracted->seconds : 0.0);
     if (failed != 0) std::printf("; %s failed", grouped(failed).c_str());

@@ -80,11 +80,12 @@ int cmd_fsck(int argc, char** argv) {
     if (!line.quiet() || finding.severity == Severity::damage) print_finding(finding);
   }
   if (!line.quiet()) {
-    std::printf("%s archives, %s tensors, %s frames, %s: %s\n", grouped(checked->archives).c_str(),
-                grouped(checked->tensors).c_str(), grouped(checked->frames).c_str(), human_size(checked->bytes).c_str(),
+    std::printf("%s, %s, %s, %s: %s\n", counted(checked->archives, "archive").c_str(),
+                counted(checked->tensors, "tensor").c_str(), counted(checked->frames, "frame").c_str(),
+                human_size(checked->bytes).c_str(),
                 stop_requested() ? "stopped early"
                 : damage == 0    ? "no damage"
-                                 : (grouped(damage) + " damaged").c_str());
+                                 : counted(damage, "fault").c_str());
   }
   return code;
 }

@@ -92,8 +92,8 @@ void print_described(const Described& described) {
   if (!described.explanation) return;
   const Explanation& how = *described.explanation;
   std::printf("  program  %s\n", printable(how.program).c_str());
-  std::printf("  words    %s in %s frames; overhead %s bytes\n", grouped(how.words).c_str(),
-              grouped(how.frames).c_str(), grouped(how.frame_overhead_bytes).c_str());
+  std::printf("  words    %s in %s; overhead %s bytes\n", grouped(how.words).c_str(),
+              counted(how.frames, "frame").c_str(), grouped(how.frame_overhead_bytes).c_str());
   if (!how.tables.empty())
     std::printf("  tables   %zu of the pool, %s bytes\n", how.tables.size(), grouped(how.table_bytes).c_str());
   for (const LeafUse& leaf : how.leaves) {

@@ -108,7 +108,7 @@ Status list_archive(const std::string& path, bool json) {
   }
   print_verdict(verdict);
   print_tensors(rows, true);
-  std::printf("%zu tensors, %s bytes", rows.size(), grouped(info.original_size).c_str());
+  std::printf("%s, %s bytes", counted(rows.size(), "tensor").c_str(), grouped(info.original_size).c_str());
   if (opaque_bytes != 0) std::printf(" (%s in no tensor)", grouped(opaque_bytes).c_str());
   std::printf(" packed into %s, ratio %s\n", grouped(info.archive_size).c_str(),
               ratio_text(info.original_size, info.archive_size).c_str());
@@ -130,7 +130,7 @@ Status list_plain(const std::string& path, uint64_t bytes, bool json) {
   }
   print_verdict(verdict);
   print_tensors(rows, false);
-  std::printf("%zu tensors, %s bytes\n", verdict.tensors.size(), grouped(bytes).c_str());
+  std::printf("%s, %s bytes\n", counted(verdict.tensors.size(), "tensor").c_str(), grouped(bytes).c_str());
   return {};
 }
 
@@ -224,8 +224,9 @@ Result<int> list_tree(const std::string& path, bool json) {
                item.packed ? ratio_text(item.bytes, *item.packed) : "-"});
   }
   if (!listing.items.empty()) table.print();
-  std::printf("%zu files, %s bytes in %s, ratio %s\n", listing.items.size(), grouped(listing.bytes).c_str(),
-              grouped(listing.packed).c_str(), ratio_text(listing.bytes, listing.packed).c_str());
+  std::printf("%s, %s bytes in %s, ratio %s\n", counted(listing.items.size(), "file").c_str(),
+              grouped(listing.bytes).c_str(), grouped(listing.packed).c_str(),
+              ratio_text(listing.bytes, listing.packed).c_str());
   return listing.exit_code;
 }
 

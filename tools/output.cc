@@ -83,7 +83,7 @@ int report(const Error& error) {
 int file_exit_code(const Error& error, const std::string& source, const std::string& target) {
   switch (error.kind()) {
     case Errc::not_found:
-      if (!target.empty() && exists(source)) return kExitCannotCreate;
+      if (error.os_errno() == ENOENT && !target.empty() && exists(source)) return kExitCannotCreate;
       break;
     case Errc::invalid_argument:
       if (!target.empty() && exists(target)) return kExitCannotCreate;

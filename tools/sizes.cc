@@ -66,6 +66,10 @@ std::string grouped(uint64_t number) {
   return digits;
 }
 
+std::string counted(uint64_t number, const std::string& noun) {
+  return grouped(number) + " " + noun + (number == 1 ? "" : "s");
+}
+
 std::string percent(uint64_t part, uint64_t whole) {
   if (whole == 0) return "-";
   char text[32];

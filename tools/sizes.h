@@ -20,6 +20,8 @@ Result<uint64_t> parse_size(const std::string& text);
 std::string human_size(uint64_t bytes);
 // 1234567 as "1,234,567".
 std::string grouped(uint64_t number);
+// "1 file", "2,000 files".
+std::string counted(uint64_t number, const std::string& noun);
 // part of whole as "66.2%"; "-" of nothing.
 std::string percent(uint64_t part, uint64_t whole);
 // original / packed as "1.51"; "-" when nothing is packed.

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Help, versions, man pages, the environment, and command lines that make no sense."""
+import pathlib
+import re
+
+from cli_case import CliCase, main, model
+
+COMMANDS = ["ls", "inspect", "fsck", "extract", "cat", "diff"]
+MAN = pathlib.Path(__file__).resolve().parents[2] / "docs" / "man"
+LONG = re.compile(r"--([a-z0-9][a-z0-9-]*)")
+
+
+def helped(text):
+    """Long options that a help text lists."""
+    return {m.group(1) for line in text.splitlines() if re.match(r"  (-\w, |    )--", line) for m in [LONG.search(line)]}
+
+
+def manned(text):
+    """Long options that a part of a man page lists."""
+    return set(re.findall(r"^\.It .*?Fl -([a-z0-9-]+)", text, re.M))
+
+
+class Help(CliCase):
+    def helps(self):
+        yield "brevis", self.good(self.brevis("--help"))
+        yield "brevis-pack", self.good(self.pack("--help"))
+        for command in COMMANDS:
+            yield command, self.good(self.brevis(command, "--help"))
+
+    def test_help_fits_80_columns_and_goes_to_stdout(self):
+        for name, run in self.helps():
+            self.assertEqual(run.err, "", name)
+            self.assertTrue(run.text.startswith("usage: "), name)
+            for line in run.text.splitlines():
+                self.assertLessEqual(len(line), 80, f"{name}: {line}")
+
+    def test_help_and_man_pages_name_the_same_options(self):
+        self.assertEqual(helped(self.pack("--help").text), manned((MAN / "brevis-pack.1").read_text()))
+        page = (MAN / "brevis.1").read_text()
+        common, commands = page.split(".Sh COMMANDS")
+        parts = dict(re.findall(r"^\.Ss (\w+)\n(.*?)(?=^\.S[sh] )", commands, re.M | re.S))
+        self.assertEqual(sorted(parts), sorted(COMMANDS))
+        for command in COMMANDS:
+            self.assertEqual(helped(self.brevis(command, "--help").text), manned(common) | manned(parts[command]), command)
+
+    def test_help_names_every_command(self):
+        text = self.brevis("--help").text
+        for command in COMMANDS:
+            self.assertRegex(text, rf"(?m)^  {command}\b")
+        self.assertIn("verify", text)
+
+    def test_version(self):
+        for run in (self.brevis("--version"), self.pack("--version"), self.brevis("ls", "--version")):
+            self.assertRegex(self.good(run).text, r"^brevis[a-z -]* \d+\.\d+\.\d+\n$")
+
+    def test_help_wins_over_the_rest_of_the_line(self):
+        self.good(self.brevis("cat", "--nonsense", "-h"))
+
+
+class Usage(CliCase):
+    def test_lines_that_make_no_sense(self):
+        for args in ([], ["nonsense"], ["ls"], ["ls", "--nonsense", "x"], ["ls", "a", "b"], ["cat", "x", "--offset", "-1"],
+                     ["cat", "x", "--length", "1XB"], ["cat", "x", "--offset"], ["fsck"], ["fsck", "x", "-j", "0"],
+                     ["fsck", "x", "-j", "99999"], ["fsck", "x", "--progress", "maybe"], ["diff", "x"], ["extract", "x"]):
+            run = self.fails(self.brevis(*args), 2)
+            self.assertTrue(run.err, args)
+            self.assertEqual(run.out, b"", args)
+        for args in ([], ["-o", "x"], ["x", "--digest", "md5"], ["x", "--memory", "lots"], ["x", "--program", "BF16"],
+                     ["x", "--memory", "99999999999999999999"]):
+            self.fails(self.pack(*args), 2, "brevis-pack")
+
+    def test_options_to_come_are_refused_not_ignored(self):
+        self.write("m.safetensors", model())
+        for option in ("--search=prior", "--base=x", "--chain", "--dedupe", "--resume", "--replace", "--shard=0/2", "--prior=x",
+                       "--profile=fast", "--expansions=5"):
+            self.fails(self.pack("m.safetensors", "-o", "x.brv", option), 2, option.split("=")[0])
+
+    def test_a_path_may_begin_with_a_dash(self):
+        self.write("-m.safetensors", model())
+        self.good(self.brevis("ls", "--", "-m.safetensors"))
+
+
+class Environment(CliCase):
+    def test_every_option_is_a_variable_too(self):
+        _, archive = self.packed()
+        self.assertEqual(self.good(self.brevis("fsck", archive, env={"BREVIS_JSON": "1"})).json["schema"], 1)
+        self.fails(self.brevis("fsck", archive, env={"BREVIS_JOBS": "0"}), 2, "jobs")
+        self.good(self.brevis("fsck", archive, "--jobs", "1", env={"BREVIS_JOBS": "2"}))
+        self.assertEqual(self.good(self.brevis("fsck", archive, env={"BREVIS_QUIET": "true"})).out, b"")
+        self.assertNotEqual(self.good(self.brevis("fsck", archive, env={"BREVIS_QUIET": "false"})).out, b"")
+        self.assertEqual(self.good(self.brevis("cat", archive, env={"BREVIS_LENGTH": "1KiB"})).out, model()[:1024])
+        self.write("odd.safetensors", model() + b"x")
+        self.fails(self.pack("odd.safetensors", "-o", "x.brv", env={"BREVIS_STRICT": "1"}), 65)
+
+    def test_unknown_variables_are_said_at_verbose_only(self):
+        _, archive = self.packed()
+        env = {"BREVIS_NONSENSE": "1", "BREVIS_CPU": "scalar"}
+        self.assertEqual(self.good(self.brevis("fsck", archive, env=env)).err, "")
+        run = self.good(self.brevis("fsck", "-v", archive, env=env))
+        self.assertIn("BREVIS_NONSENSE", run.err)
+        self.assertNotIn("BREVIS_CPU", run.err)
+
+    def test_no_option_is_unknown(self):
+        _, archive = self.packed()
+        names = helped(self.pack("--help").text).union(*(helped(self.brevis(c, "--help").text) for c in COMMANDS))
+        env = {"BREVIS_" + n.upper().replace("-", "_"): "" for n in names - {"help", "version"}}
+        self.assertNotIn("no option", self.good(self.brevis("ls", "-v", archive, env=env)).err)
+
+
+if __name__ == "__main__":
+    main()
