@@ -52,7 +52,6 @@ class Control {
   void on_ready();
   void on_signal(int number);
   void on_stop();
-  bool still_ours() const;
   Status leave();
 
   Session& session_;
@@ -176,7 +175,7 @@ void Control::on_stop() {
   stopping_ = true;
   deadline_ = Clock::now() + std::chrono::seconds(options_.grace_seconds);
   notify_manager("STOPPING=1");
-  if (!still_ours()) {
+  if (!session_.on_top()) {
     log(LogLevel::warning, "another mount lies on ours, which stays until that one is taken off",
         {{"mountpoint", session_.mountpoint()}});
     return;
@@ -189,16 +188,11 @@ void Control::on_stop() {
         {{"grace_seconds", std::to_string(options_.grace_seconds)}});
 }
 
-bool Control::still_ours() const {
-  const auto now = mount_at(session_.mountpoint());
-  return now && session_.entry() && now->same_file_system(*session_.entry());
-}
-
 // The threads have ended, or shall.
 Status Control::leave() {
   constexpr milliseconds kPatience{3000};
   const bool clean = session_.stop(kPatience);
-  const bool left_behind = still_ours();
+  const bool left_behind = session_.on_top();
   if (left_behind && !detach(session_.mountpoint()))
     log(LogLevel::warning, "the dead mount could not be taken off", {{"mountpoint", session_.mountpoint()}});
   log(LogLevel::info, "ended", {{"mountpoint", session_.mountpoint()}});

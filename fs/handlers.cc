@@ -47,9 +47,9 @@ Service& service_of(fuse_req_t request) { return *static_cast<Service*>(fuse_req
 
 const fuse_lowlevel_ops& request_table() { return kRequests; }
 
-void log_escaped(const char* request, const char* what) {
-  log(LogLevel::error, "a request failed inside brevis-mount and was answered with an I/O error",
-      {{"request", request}, {"cause", what}});
+void log_escaped(const char* request, const char* what) noexcept try {
+  log(LogLevel::error, "a request failed inside brevis-mount", {{"request", request}, {"cause", what}});
+} catch (...) {  // no memory for the line: the request still gets its answer
 }
 
 void Reply::errnum(int value) {

@@ -72,7 +72,7 @@ class Reply {
 };
 
 // Logs what escaped from a handler.
-void log_escaped(const char* request, const char* what);
+void log_escaped(const char* request, const char* what) noexcept;
 
 // Runs a handler's body, `Status body(Reply&)`: its Error and whatever it throws become the reply.
 template <class Body>
@@ -90,6 +90,19 @@ void guarded(fuse_req_t request, const char* name, Body&& body) noexcept {
     log_escaped(name, "unknown exception");
     reply.errnum(EIO);
   }
+}
+
+// The same for requests that have no answer.
+template <class Body>
+void guarded_silent(fuse_req_t request, const char* name, Body&& body) noexcept {
+  try {
+    body();
+  } catch (const std::exception& e) {
+    log_escaped(name, e.what());
+  } catch (...) {
+    log_escaped(name, "unknown exception");
+  }
+  fuse_reply_none(request);
 }
 
 struct stat to_stat(const NodeAttr& attributes);

@@ -127,7 +127,8 @@ Status serve(Options options) {
 
   Status end = session->start();
   if (end) end = run_until_end(*session, *volume, options, background);
-  volume.reset();  // its workers may still answer through the session
+  if (!end && session->on_top()) (void)detach(target);  // never leave a mount that nobody answers
+  volume.reset();                                       // its workers may still answer through the session
   return end;
 }
 

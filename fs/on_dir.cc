@@ -126,8 +126,11 @@ void on_readdirplus(fuse_req_t request, fuse_ino_t node, size_t size, off_t offs
 }
 
 void on_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  delete &directory_of(*info);
-  fuse_reply_err(request, 0);
+  guarded(request, "releasedir", [&](Reply& reply) -> Status {
+    delete &directory_of(*info);
+    reply.ok();
+    return {};
+  });
 }
 
 }  // namespace brevis::fs

@@ -16,14 +16,14 @@ void on_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
 }
 
 void on_forget(fuse_req_t request, fuse_ino_t node, uint64_t count) {
-  service_of(request).volume.forget(node, count);
-  fuse_reply_none(request);
+  guarded_silent(request, "forget", [&] { service_of(request).volume.forget(node, count); });
 }
 
 void on_forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgets) {
-  Volume& volume = service_of(request).volume;
-  for (size_t i = 0; i < count; ++i) volume.forget(forgets[i].ino, forgets[i].nlookup);
-  fuse_reply_none(request);
+  guarded_silent(request, "forget", [&] {
+    Volume& volume = service_of(request).volume;
+    for (size_t i = 0; i < count; ++i) volume.forget(forgets[i].ino, forgets[i].nlookup);
+  });
 }
 
 void on_getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {

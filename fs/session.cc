@@ -166,6 +166,11 @@ void Session::loop(std::atomic<int64_t>& busy_since) {
   if (--running_ == 0) signal_once(ended_fd_);
 }
 
+bool Session::on_top() const {
+  const auto now = mount_at(options_.mountpoint);
+  return now && entry_ && now->same_file_system(*entry_);
+}
+
 bool Session::relieve() {
   if (in_request_.load() < threads_.size()) {
     uint64_t told = 0;

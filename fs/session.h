@@ -54,7 +54,9 @@ class Session {
   // Wakes the threads and waits for them; requests not yet read stay unanswered. False when a thread still hangs in a
   // handler (storage that does not answer) after `limit`: then nothing may be destroyed.
   bool stop(std::chrono::milliseconds limit);
-  // Our line in the table of mounts, once mounted; what lies there now may be another.
+  // Does our mount lie uppermost at its path, or has it gone or been covered by another?
+  bool on_top() const;
+  // Our line in the table of mounts as it was when mounted.
   const std::optional<MountEntry>& entry() const { return entry_; }
   const std::string& mountpoint() const { return options_.mountpoint; }
 
