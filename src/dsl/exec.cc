@@ -48,9 +48,14 @@ Status check_bound(const Program& program, const std::vector<std::vector<SlotTab
     if (tables[slot].empty() || tables[slot].size() > kMaxTableSet)
       return make_error(Errc::corrupt, "slot " + std::to_string(slot) + " has " + std::to_string(tables[slot].size()) +
                                            " tables; 1 to " + std::to_string(kMaxTableSet) + " are possible");
-    for (const SlotTable& table : tables[slot])
+    for (const SlotTable& table : tables[slot]) {
       if (program.slots()[slot].codec ? !table.codec : !table.list)
         return make_error(Errc::corrupt, "slot " + std::to_string(slot) + " is bound to a table of another kind");
+      // Operators index a list by its node's parameter, so a list loaded for another node must not get here.
+      if (table.list && !program.slots()[slot].codec &&
+          table.list->words.size() != program.nodes()[program.slots()[slot].node].params[0])
+        return make_error(Errc::corrupt, "slot " + std::to_string(slot) + " is bound to a word list of another size");
+    }
   }
   for (const Node& node : program.nodes())
     if (node.op == OpId::literal && node.params.empty())

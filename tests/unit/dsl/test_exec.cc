@@ -231,6 +231,8 @@ TEST_CASE("bind refuses wrong tables and what cannot run") {
   CHECK(kind(BoundProgram::bind(program, {{}})) == Errc::corrupt);
   CHECK(kind(BoundProgram::bind(program, {std::vector(17, good)})) == Errc::corrupt);
   CHECK(kind(BoundProgram::bind(program, {{SlotTable{}}})) == Errc::corrupt);
+  const SlotTable shorter{nullptr, std::make_shared<const WordList>(WordList{{1, 2, 3}})};
+  CHECK(kind(BoundProgram::bind(program, {{good, shorter}})) == Errc::corrupt);
   CHECK(kind(BoundProgram::bind(std::make_shared<const Program>(must(parse_program("u8 = literal", true))), {})) ==
         Errc::invalid_argument);
   CHECK(kind(BoundProgram::bind(test::program_of("u12 = literal(packed)"), {})) == Errc::invalid_argument);
