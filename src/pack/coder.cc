@@ -2,19 +2,20 @@
 #include "pack/coder.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/checksum.h"
 #include "dsl/encode.h"
 #include "dsl/text.h"
 #include "dsl/verify.h"
+#include "synth/complete.h"
 
 namespace brevis::pack {
 namespace {
 
-constexpr uint64_t kDuplicateFrom = 4096;      // bytes; a reference costs about 30
-constexpr uint64_t kShareTablesUpTo = 262144;  // words; longer streams pay for their own tables easily
-constexpr size_t kRecentChoices = 8;           // whose tables are tried on a new stream
-constexpr uint64_t kGuessOpaqueFrom = 65536;   // bytes; shorter opaque runs are taken as bytes
+constexpr uint64_t kDuplicateFrom = 4096;     // bytes; a reference costs about 30
+constexpr size_t kRecentChoices = 8;          // whose tables are tried on a new stream
+constexpr uint64_t kGuessOpaqueFrom = 65536;  // bytes; shorter opaque runs are taken as bytes
 constexpr uint64_t kScanBytes = 1u << 20;
 
 dsl::Expr reference_to(uint64_t offset) { return {dsl::OpId::ref, {offset}, {}}; }
@@ -44,23 +45,6 @@ synth::Stream words_of(const SpanStream& bytes, Dtype dtype, unsigned width) {
     return bytes.read(first * (width / 8), out.byte_span());
   };
   return stream;
-}
-
-// Bytes of a whole short stream under these tables; nullopt when they lack one of its words.
-Result<std::optional<uint64_t>> size_under(const synth::Stream& stream, const synth::Choice& choice,
-                                           const dsl::BoundProgram& bound) {
-  ByteVector stored;
-  uint64_t sum = 0;
-  const uint64_t step = choice.frame_words[0];
-  for (uint64_t first = 0; first < stream.words; first += step) {
-    bits::OwnedWords words(stream.width, std::min(step, stream.words - first));
-    BREVIS_TRY(stream.read(first, words.words()));
-    stored.clear();
-    auto fits = dsl::encode_frame(bound, 0, first, words.view(), stored);
-    if (!fits || !*fits) return std::optional<uint64_t>{};
-    sum += stored.size();
-  }
-  return std::optional<uint64_t>(sum);
 }
 
 uint64_t bytes_of(const std::vector<ByteVector>& tables) {
@@ -144,7 +128,12 @@ Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& 
                   dsl::parse_program("u" + std::to_string(plan.width()) + " = " + wanted->second, true));
   }
   width = plan.width();
+  const std::tuple key{plan.dtype, plan.role, static_cast<unsigned>(std::bit_width(stream.bytes()))};
+  const bool has_mates = plan.kind == archive::SegmentKind::tensor && !plan.bundle;
+  const auto mate = has_mates ? mates_.find(key) : mates_.end();
+  if (mate != mates_.end()) options.mate = mate->second;
   BREVIS_ASSIGN(auto best, synth::choose(words_of(stream, plan.dtype, width), scan.stats, options));
+  if (has_mates && best.mate) mates_.insert_or_assign(key, *best.mate);
   const bool guess = plan.kind == archive::SegmentKind::opaque && stream.bytes() >= kGuessOpaqueFrom &&
                      stream.bytes() % 4 == 0 && !best.frame_words.empty();
   if (!guess) return best;
@@ -160,32 +149,32 @@ Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& 
   return best;
 }
 
-// The tables of an earlier stream where they cost less than tables of its own: short streams only, since every word has
-// to be known to be in them.
-Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Stream& stream, const synth::Choice& choice) {
+// The tables of an earlier stream where they cost less than tables of its own, as far as order-0 statistics tell: they
+// also tell for certain that every word is in them.
+Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& choice, const synth::StreamStats& stats) {
   std::vector<archive::Binding> own;
-  const bool may_share = !choice.tables.empty() && choice.frame_words.size() == 1 && stream.words <= kShareTablesUpTo;
-  if (may_share && !recent_.empty()) {
+  if (choice.tables.empty()) return own;
+  const bool may_share = stats.width <= 16 && stats.width == choice.program->width() && !recent_.empty();
+  if (may_share) {
+    const codec::Histogram histogram = stats.field(0, stats.width);
     BREVIS_ASSIGN(const auto bound, bind_choice(choice, choice.tables));
-    BREVIS_ASSIGN(const auto own_size, size_under(stream, choice, *bound));
-    uint64_t best_size = own_size ? *own_size + bytes_of(choice.tables) : UINT64_MAX;
+    const auto own_cost = synth::cost_under(*bound, histogram);
+    uint64_t best_cost = own_cost ? *own_cost + 8 * 256 * bytes_of(choice.tables) : 0;
     const Shared* best = nullptr;
     for (const Shared& shared : recent_) {
       if (shared.choice.program->expr() != choice.program->expr()) continue;
       BREVIS_ASSIGN(const auto other, bind_choice(choice, shared.choice.tables));
-      BREVIS_ASSIGN(const auto size, size_under(stream, choice, *other));
-      if (size && *size < best_size) {
-        best_size = *size;
+      const auto cost = synth::cost_under(*other, histogram);
+      if (cost && *cost < best_cost) {
+        best_cost = *cost;
         best = &shared;
       }
     }
     if (best != nullptr) return best->bindings;
   }
   for (const ByteVector& table : choice.tables) own.push_back({writer_->add_table(table)});
-  if (!choice.tables.empty()) {
-    recent_.insert(recent_.begin(), Shared{choice, own});
-    if (recent_.size() > kRecentChoices) recent_.pop_back();
-  }
+  recent_.insert(recent_.begin(), Shared{choice, own});
+  if (recent_.size() > kRecentChoices) recent_.pop_back();
   return own;
 }
 
@@ -242,7 +231,7 @@ Result<Coded> Coder::code(const RecordPlan& plan) {
   BREVIS_ASSIGN(const synth::Choice choice, choose(bytes, plan, scanned, width));
   const synth::Stream stream = words_of(bytes, plan.dtype, width);
   archive::Record record;
-  BREVIS_ASSIGN(record.bindings, bind_tables(stream, choice));
+  BREVIS_ASSIGN(record.bindings, bind_tables(choice, scanned.stats));
   std::vector<ByteVector> tables;
   for (const auto& binding : record.bindings) tables.push_back(writer_->manifest().tables[binding.front()]);
   BREVIS_ASSIGN(const auto bound, bind_choice(choice, tables));

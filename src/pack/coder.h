@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <map>
+#include <tuple>
 
 #include "archive/writer.h"
 #include "base/threads.h"
@@ -53,7 +54,7 @@ class Coder {
   Result<Scan> scan(const SpanStream& stream, unsigned width) const;
   Result<std::optional<uint64_t>> find_equal(const SpanStream& stream, const Digest& digest, const RecordPlan& plan);
   Result<synth::Choice> choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan, unsigned& width);
-  Result<std::vector<archive::Binding>> bind_tables(const synth::Stream& stream, const synth::Choice& choice);
+  Result<std::vector<archive::Binding>> bind_tables(const synth::Choice& choice, const synth::StreamStats& stats);
   Status encode_frames(const synth::Stream& stream, const synth::Choice& choice, const dsl::BoundProgram& bound,
                        const Digest& expected);
   Result<Coded> write_reference(uint64_t offset, const RecordPlan& plan, const Digest& digest);
@@ -64,6 +65,7 @@ class Coder {
   CoderOptions options_;
   std::map<std::pair<Digest, uint64_t>, std::vector<uint64_t>> seen_;  // (digest, bytes) -> offsets in the source
   std::vector<Shared> recent_;
+  std::map<std::tuple<Dtype, std::string, unsigned>, synth::Mate> mates_;  // by dtype, role and log2 of the bytes
 };
 
 }  // namespace brevis::pack

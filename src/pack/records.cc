@@ -92,11 +92,12 @@ std::vector<RecordPlan> cut_into_records(const Verdict& verdict, uint64_t file_s
     plan.kind = SegmentKind::tensor;
     plan.dtype = tensor.dtype;
     plan.name = tensor.name;
+    plan.role = role_of(tensor.name);
     plan.members.push_back({tensor.span, tensor.ordinal});
     if (tensor.span.length >= kBundleBelow) {
       out.push_back(std::move(plan));
     } else {
-      auto& bundle = bundles[{tensor.dtype, role_of(tensor.name)}];
+      auto& bundle = bundles[{tensor.dtype, plan.role}];
       bundle.members.push_back(plan.members.front());
     }
   }

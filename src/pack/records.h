@@ -24,6 +24,7 @@ struct RecordPlan {
   std::string name;             // of the tensor, or of a bundle's role; for messages
   std::vector<Member> members;  // in file order; one, unless a bundle
   bool bundle = false;
+  std::string role;  // tensors of one role tend to be stored alike
 
   uint64_t bytes() const;
   unsigned width() const { return dtype_info(dtype).word_bits(); }

@@ -24,11 +24,19 @@ struct Stream {
   std::function<Status(uint64_t first, bits::Words out)> read;
 };
 
+// What a like stream (same dtype, role and size class) ended with, and how well: its cost over its entropy, 1/65536.
+// Where the same program does as well, nothing else is tried.
+struct Mate {
+  dsl::Expr expr;
+  uint64_t quality = 0;
+};
+
 struct Choice {
   std::shared_ptr<const dsl::Program> program;
   std::vector<ByteVector> tables;     // a slot each
   std::vector<uint64_t> frame_words;  // a region each
-  uint64_t estimated_bytes = 0;       // of the whole stream, from the sample
+  uint64_t estimated_bytes = 0;       // of the whole stream, expected
+  std::optional<Mate> mate;           // what a like stream may be told
 };
 
 struct ChooseOptions {
@@ -36,6 +44,7 @@ struct ChooseOptions {
   // A program set by the user for this dtype; may hold templates. When it cannot express the stream, the known-good
   // ones are used.
   std::optional<dsl::Program> wanted;
+  std::optional<Mate> mate;
 };
 
 // `stats` of the whole stream (gather(), append()). words > 0.

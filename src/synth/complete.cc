@@ -42,17 +42,6 @@ uint64_t frames_for(uint64_t words, uint64_t frame_words) {
   return frame_words == 0 ? 1 : (words + frame_words - 1) / frame_words;
 }
 
-// What no table of probabilities can beat: the order-0 entropy, rounded down.
-uint64_t entropy_cost(const Histogram& histogram) {
-  const uint64_t total = histogram.total();
-  if (histogram.counts.size() < 2) return 0;
-  const uint64_t log_total = bits::log2_fixed(total);
-  unsigned __int128 sum = 0;
-  for (const auto& [word, count] : histogram.counts)
-    sum += static_cast<unsigned __int128>(count) * (log_total - std::min<uint64_t>(log_total, bits::log2_fixed(count)));
-  return static_cast<uint64_t>(sum >> (bits::kLog2Bits - 8));
-}
-
 // Cost of a histogram's words under one codec; kNever when it cannot serve them or would reach `limit`. Training tables
 // is what planning spends its time on, so it is only done where the entropy leaves room below the limit.
 uint64_t order0_cost(const codec::CodecSpec& spec, const Histogram& histogram, uint64_t entropy, uint64_t frames,
@@ -165,6 +154,38 @@ std::optional<Completed> order0(const Expr& expr, const Histogram& histogram, ui
   return out;
 }
 
+std::optional<uint64_t> node_cost_under(const dsl::BoundProgram& bound, uint32_t at, const Histogram& histogram) {
+  const dsl::Node& node = bound.program().nodes()[at];
+  const auto& spec = dsl::spec_of(node.op);
+  const dsl::SlotTable* table = node.slot < 0 ? nullptr : &bound.tables(node.slot).front();
+  if (node.op == dsl::OpId::literal) {
+    if (node.params[0] == static_cast<uint64_t>(CodecId::zstd)) return std::nullopt;
+    const auto& codec = *codec::find_codec(node.params[0]);
+    const uint64_t payload = codec.estimate(table == nullptr ? nullptr : table->codec.get(), histogram);
+    if (payload == kNever) return std::nullopt;
+    return payload + histogram.total() * decode_price(codec.id);
+  }
+  if (node.children.empty())
+    return histogram.counts.size() == 1 && node.params.size() == 1 && histogram.counts[0].first == node.params[0]
+               ? std::optional<uint64_t>(0)
+               : std::nullopt;
+  std::vector<std::optional<Histogram>> below;
+  const dsl::NodeArgs args{node, table == nullptr ? nullptr : table->list.get(), 0, {}};
+  if (spec.push_down == nullptr || !spec.push_down(args, histogram, below)) return std::nullopt;
+  uint64_t cost = 0;
+  for (size_t i = 0; i < node.children.size(); ++i) {
+    if (!below[i]) {
+      cost += position_cost(histogram.total(), i + 1 < below.size() && below[i + 1] ? below[i + 1]->total() : 0);
+      continue;
+    }
+    if (below[i]->counts.empty()) continue;
+    const auto part = node_cost_under(bound, node.children[i], *below[i]);
+    if (!part) return std::nullopt;
+    cost += *part;
+  }
+  return cost;
+}
+
 // Size of the sample windows under one codec, encoded for real.
 std::optional<uint64_t> encoded_cost(const codec::CodecSpec& spec, std::span<const bits::ConstWords> frames,
                                      const codec::Table* table) {
@@ -233,6 +254,20 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
 }
 
 }  // namespace
+
+uint64_t entropy_cost(const Histogram& histogram) {
+  const uint64_t total = histogram.total();
+  if (histogram.counts.size() < 2) return 0;
+  const uint64_t log_total = bits::log2_fixed(total);
+  unsigned __int128 sum = 0;
+  for (const auto& [word, count] : histogram.counts)
+    sum += static_cast<unsigned __int128>(count) * (log_total - std::min<uint64_t>(log_total, bits::log2_fixed(count)));
+  return static_cast<uint64_t>(sum >> (bits::kLog2Bits - 8));
+}
+
+std::optional<uint64_t> cost_under(const dsl::BoundProgram& bound, const Histogram& histogram) {
+  return node_cost_under(bound, 0, histogram);
+}
 
 std::optional<Completed> complete_order0(const Expr& structure, const Histogram& histogram, uint64_t frame_words,
                                          uint64_t limit) {

@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "bits/words.h"
-#include "dsl/program.h"
+#include "dsl/exec.h"
 
 namespace brevis::synth {
 
@@ -27,5 +27,12 @@ std::optional<Completed> complete_order0(const dsl::Expr& structure, const codec
                                          uint64_t frame_words, uint64_t limit = UINT64_MAX);
 // `frames`: sample windows, each standing for a frame. All of one width.
 std::optional<Completed> complete_sampled(const dsl::Expr& structure, std::span<const bits::ConstWords> frames);
+
+// What no order-0 code of the words can beat, 1/256 bits, rounded down.
+uint64_t entropy_cost(const codec::Histogram& histogram);
+
+// Cost of a stream with these statistics under a one-region program and tables that exist already (tables and frames
+// free); nullopt when they cannot express it or statistics do not reach every literal.
+std::optional<uint64_t> cost_under(const dsl::BoundProgram& bound, const codec::Histogram& histogram);
 
 }  // namespace brevis::synth
