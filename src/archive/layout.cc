@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/arena.h"
-
 namespace brevis::archive {
 
 namespace {
+
+// Ranges are walked in windows, so that a plan of a whole file never stands in memory at once.
+constexpr uint64_t kWindow = uint64_t{4} << 20;
+
+bool fits(Range range, uint64_t size) { return range.offset <= size && range.length <= size - range.offset; }
 
 // Appends the pieces of a range of a record's stream, with `at` counted from `shift`.
 Status plan_into(const Reader& reader, uint32_t record_number, Range range, uint64_t shift, bool inside_ref,
@@ -20,7 +23,7 @@ Status plan_into(const Reader& reader, uint32_t record_number, Range range, uint
 Status plan_file_into(const Reader& reader, Range range, uint64_t shift, bool inside_ref,
                       std::vector<FilePiece>& pieces) {
   const Manifest& manifest = reader.manifest();
-  if (range.offset > manifest.original_size || range.length > manifest.original_size - range.offset)
+  if (!fits(range, manifest.original_size))
     return make_error(Errc::invalid_argument, reader.file().path() + ": bytes " + std::to_string(range.offset) + " + " +
                                                   std::to_string(range.length) + " of a file of " +
                                                   std::to_string(manifest.original_size));
@@ -60,62 +63,6 @@ Status plan_into(const Reader& reader, uint32_t record_number, Range range, uint
   return {};
 }
 
-// Fills `out` with what the pieces say. A frame wanted only in part is kept for the next piece, which mostly wants
-// the rest of it.
-class PieceRunner {
- public:
-  explicit PieceRunner(const Reader& reader) : reader_(reader) {}
-
-  Status run(const std::vector<FilePiece>& pieces, MutByteSpan out) {
-    for (const FilePiece& piece : pieces) {
-      const MutByteSpan part = out.subspan(piece.piece.at, piece.piece.length);
-      switch (piece.piece.kind) {
-        case dsl::Piece::Kind::frame: BREVIS_TRY(run_frame(piece, part)); break;
-        case dsl::Piece::Kind::fill: dsl::run_fill(piece.piece, part); break;
-        case dsl::Piece::Kind::copy: dsl::run_copy(piece.piece, out); break;
-        case dsl::Piece::Kind::ref: return make_error(Errc::internal, "a ref was left unresolved");
-      }
-    }
-    return {};
-  }
-
- private:
-  Status run_frame(const FilePiece& piece, MutByteSpan out) {
-    const FramePlace place = frame_place(reader_, piece);
-    if (place.bytes == out.size()) return decode_piece_frame(reader_, piece, out, stored_, arena_);
-    if (kept_frame_ != piece.frame_index) {
-      kept_frame_ = UINT64_MAX;
-      kept_.resize(place.bytes);
-      BREVIS_TRY(decode_piece_frame(reader_, piece, kept_, stored_, arena_));
-      kept_frame_ = piece.frame_index;
-    }
-    std::memcpy(out.data(), kept_.data() + piece.piece.source, out.size());
-    return {};
-  }
-
-  const Reader& reader_;
-  Arena arena_;
-  ByteVector stored_, kept_;
-  uint64_t kept_frame_ = UINT64_MAX;
-};
-
-// Ranges are walked in windows, so that a plan of a whole file never stands in memory at once.
-constexpr uint64_t kWindow = uint64_t{4} << 20;
-
-template <class Plan>
-Status run_windows(const Reader& reader, Range range, MutByteSpan out, Plan plan) {
-  PieceRunner runner(reader);
-  std::vector<FilePiece> pieces;
-  for (uint64_t done = 0; done < range.length;) {
-    const uint64_t length = std::min(kWindow, range.length - done);
-    pieces.clear();
-    BREVIS_TRY(plan(Range{range.offset + done, length}, pieces));
-    BREVIS_TRY(runner.run(pieces, out.subspan(done, length)));
-    done += length;
-  }
-  return {};
-}
-
 }  // namespace
 
 Status plan_file(const Reader& reader, Range range, std::vector<FilePiece>& pieces) {
@@ -150,25 +97,66 @@ Status decode_piece_frame(const Reader& reader, const FilePiece& piece, MutByteS
   return {};
 }
 
-Status read_range(const Reader& reader, Range range, MutByteSpan out) {
-  const uint64_t size = reader.manifest().original_size;
-  if (range.offset > size || range.length > size - range.offset || out.size() != range.length)
-    return make_error(Errc::invalid_argument, reader.file().path() + ": bytes " + std::to_string(range.offset) + " + " +
-                                                  std::to_string(range.length) + " of a file of " +
-                                                  std::to_string(size));
-  return run_windows(reader, range, out,
-                     [&](Range window, std::vector<FilePiece>& pieces) { return plan_file(reader, window, pieces); });
+Status RangeReader::run_frame(const FilePiece& piece, MutByteSpan out) {
+  const FramePlace place = frame_place(*reader_, piece);
+  if (kept_frame_ != piece.frame_index) {
+    if (place.bytes == out.size()) return decode_piece_frame(*reader_, piece, out, stored_, arena_);
+    kept_frame_ = UINT64_MAX;
+    kept_.resize(place.bytes);
+    BREVIS_TRY(decode_piece_frame(*reader_, piece, kept_, stored_, arena_));
+    kept_frame_ = piece.frame_index;
+  }
+  std::memcpy(out.data(), kept_.data() + piece.piece.source, out.size());
+  return {};
 }
 
-Status read_record_range(const Reader& reader, uint32_t record, Range range, MutByteSpan out) {
-  const uint64_t size = reader.manifest().bytes_of(reader.manifest().records.at(record));
-  if (range.offset > size || range.length > size - range.offset || out.size() != range.length)
-    return make_error(Errc::invalid_argument, reader.file().path() + ": bytes " + std::to_string(range.offset) + " + " +
-                                                  std::to_string(range.length) + " of record " +
+Status RangeReader::run_pieces(const std::vector<FilePiece>& pieces, MutByteSpan out) {
+  for (const FilePiece& piece : pieces) {
+    const MutByteSpan part = out.subspan(piece.piece.at, piece.piece.length);
+    switch (piece.piece.kind) {
+      case dsl::Piece::Kind::frame: BREVIS_TRY(run_frame(piece, part)); break;
+      case dsl::Piece::Kind::fill: dsl::run_fill(piece.piece, part); break;
+      case dsl::Piece::Kind::copy: dsl::run_copy(piece.piece, out); break;
+      case dsl::Piece::Kind::ref: return make_error(Errc::internal, "a ref was left unresolved");
+    }
+  }
+  return {};
+}
+
+template <class Plan>
+Status RangeReader::run_windows(Range range, MutByteSpan out, Plan plan) {
+  if (out.size() != range.length) return make_error(Errc::internal, "a buffer that does not fit its range");
+  for (uint64_t done = 0; done < range.length;) {
+    const uint64_t length = std::min(kWindow, range.length - done);
+    pieces_.clear();
+    BREVIS_TRY(plan(Range{range.offset + done, length}));
+    BREVIS_TRY(run_pieces(pieces_, out.subspan(done, length)));
+    done += length;
+  }
+  return {};
+}
+
+Status RangeReader::read(Range range, MutByteSpan out) {
+  const uint64_t size = reader_->manifest().original_size;
+  if (!fits(range, size))
+    return make_error(Errc::invalid_argument, reader_->file().path() + ": bytes " + std::to_string(range.offset) +
+                                                  " + " + std::to_string(range.length) + " of a file of " +
+                                                  std::to_string(size));
+  return run_windows(range, out, [&](Range window) { return plan_file(*reader_, window, pieces_); });
+}
+
+Status RangeReader::read_record(uint32_t record, Range range, MutByteSpan out) {
+  if (!fits(range, reader_->manifest().bytes_of(reader_->manifest().records.at(record))))
+    return make_error(Errc::invalid_argument, reader_->file().path() + ": bytes " + std::to_string(range.offset) +
+                                                  " + " + std::to_string(range.length) + " of record " +
                                                   std::to_string(record));
-  return run_windows(reader, range, out, [&](Range window, std::vector<FilePiece>& pieces) {
-    return plan_record(reader, record, window, pieces);
-  });
+  return run_windows(range, out, [&](Range window) { return plan_record(*reader_, record, window, pieces_); });
+}
+
+Status read_range(const Reader& reader, Range range, MutByteSpan out) { return RangeReader(reader).read(range, out); }
+
+Status read_record_range(const Reader& reader, uint32_t record, Range range, MutByteSpan out) {
+  return RangeReader(reader).read_record(record, range, out);
 }
 
 }  // namespace brevis::archive

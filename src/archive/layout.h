@@ -8,6 +8,7 @@
 #pragma once
 
 #include "archive/reader.h"
+#include "base/arena.h"
 #include "dsl/plan.h"
 
 namespace brevis::archive {
@@ -38,7 +39,29 @@ FramePlace frame_place(const Reader& reader, const FilePiece& piece);
 Status decode_piece_frame(const Reader& reader, const FilePiece& piece, MutByteSpan out, ByteVector& stored,
                           Arena& arena);
 
-// Synchronous read of a whole range without any cache (tools): out.size() == range.length.
+// Synchronous reads of whole ranges without any cache (tools): out.size() == range.length. Keeps its buffers, and the
+// last frame that was wanted in part, from one read to the next.
+// Threads: one at a time. Owns: scratch memory; the Reader is borrowed.
+class RangeReader {
+ public:
+  explicit RangeReader(const Reader& reader) : reader_(&reader) {}
+  Status read(Range range, MutByteSpan out);
+  Status read_record(uint32_t record, Range range, MutByteSpan out);
+
+ private:
+  template <class Plan>
+  Status run_windows(Range range, MutByteSpan out, Plan plan);
+  Status run_pieces(const std::vector<FilePiece>& pieces, MutByteSpan out);
+  Status run_frame(const FilePiece& piece, MutByteSpan out);
+
+  const Reader* reader_;
+  Arena arena_;
+  ByteVector stored_, kept_;
+  uint64_t kept_frame_ = UINT64_MAX;
+  std::vector<FilePiece> pieces_;
+};
+
+// For a single read.
 Status read_range(const Reader& reader, Range range, MutByteSpan out);
 Status read_record_range(const Reader& reader, uint32_t record, Range range, MutByteSpan out);
 

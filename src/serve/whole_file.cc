@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "archive/layout.h"
-
 namespace brevis::serve {
 
 namespace {
@@ -13,6 +11,21 @@ namespace {
 constexpr uint64_t kChunk = uint64_t{1} << 20;         // decoded at once by one worker
 constexpr uint64_t kKeptBundles = uint64_t{64} << 20;  // decoded bundles held in memory
 constexpr size_t kWindowPerThread = 2;                 // chunks in flight
+
+template <class T>
+T take_spare(Guarded<std::vector<T>>& spares) {
+  return spares.with([](std::vector<T>& spare) {
+    if (spare.empty()) return T();
+    T last = std::move(spare.back());
+    spare.pop_back();
+    return last;
+  });
+}
+
+template <class T>
+void put_spare(Guarded<std::vector<T>>& spares, T value) {
+  spares.with([&](std::vector<T>& spare) { spare.push_back(std::move(value)); });
+}
 
 }  // namespace
 
@@ -74,18 +87,7 @@ std::vector<WholeFile::Chunk> WholeFile::cut_record(uint32_t number) const {
   return chunks;
 }
 
-ByteVector WholeFile::spare_buffer(size_t bytes) {
-  ByteVector buffer = spare_.with([](std::vector<ByteVector>& spare) {
-    if (spare.empty()) return ByteVector();
-    ByteVector last = std::move(spare.back());
-    spare.pop_back();
-    return last;
-  });
-  buffer.resize(bytes);
-  return buffer;
-}
-
-Status WholeFile::read_file_range(Range range, MutByteSpan out) const {
+Status WholeFile::read_file_range(archive::RangeReader& source, Range range, MutByteSpan out) const {
   const archive::Manifest& manifest = reader_.manifest();
   uint64_t done = 0;
   for (size_t i = manifest.segment_at(range.offset); done < range.length; ++i) {
@@ -97,21 +99,29 @@ Status WholeFile::read_file_range(Range range, MutByteSpan out) const {
     if (const auto kept = kept_.find(segment.record); kept != kept_.end()) {
       std::memcpy(part.data(), kept->second.data() + segment.record_offset + skip, take);
     } else {
-      BREVIS_TRY(archive::read_range(reader_, {range.offset + done, take}, part));
+      BREVIS_TRY(source.read({range.offset + done, take}, part));
     }
     done += take;
   }
   return {};
 }
 
+Status WholeFile::decode_chunk(const Chunk& chunk, bool of_file, MutByteSpan out) {
+  auto source = take_spare(spare_readers_);
+  if (!source) source = std::make_unique<archive::RangeReader>(reader_);
+  Status read =
+      of_file ? read_file_range(*source, chunk.range, out) : source->read_record(chunk.record, chunk.range, out);
+  put_spare(spare_readers_, std::move(source));
+  return read;
+}
+
 Status WholeFile::decode_chunks(const std::vector<Chunk>& chunks, bool of_file, const WholeFileSinks& sinks,
                                 const std::function<Status(const Chunk&, const Decoded&)>& take) {
   const auto make = [&](size_t i) -> Result<Decoded> {
     const Chunk& chunk = chunks[i];
-    Decoded decoded{spare_buffer(chunk.range.length), std::nullopt};
-    const Status read = of_file ? read_file_range(chunk.range, decoded.bytes)
-                                : archive::read_record_range(reader_, chunk.record, chunk.range, decoded.bytes);
-    if (!read) {
+    Decoded decoded{take_spare(spare_buffers_), std::nullopt};
+    decoded.bytes.resize(chunk.range.length);
+    if (const Status read = decode_chunk(chunk, of_file, decoded.bytes); !read) {
       if (!sinks.damage) return Error(read.error());
       decoded.error = read.error();
     }
@@ -120,7 +130,7 @@ Status WholeFile::decode_chunks(const std::vector<Chunk>& chunks, bool of_file, 
   const auto hand_over = [&](size_t i, Decoded decoded) -> Status {
     BREVIS_TRY(take(chunks[i], decoded));
     if (sinks.progress) BREVIS_TRY(sinks.progress(chunks[i].range.length));
-    spare_.with([&](std::vector<ByteVector>& spare) { spare.push_back(std::move(decoded.bytes)); });
+    put_spare(spare_buffers_, std::move(decoded.bytes));
     return {};
   };
   return ordered_parallel<Decoded>(pool_, chunks.size(), kWindowPerThread * pool_.threads(), make, hand_over);

@@ -13,7 +13,7 @@
 #include <functional>
 #include <vector>
 
-#include "archive/reader.h"
+#include "archive/layout.h"
 #include "base/checksum.h"
 #include "base/threads.h"
 
@@ -55,10 +55,10 @@ class WholeFile {
   uint64_t step_of(const archive::Record& record) const;
   Status decode_chunks(const std::vector<Chunk>& chunks, bool of_file, const WholeFileSinks& sinks,
                        const std::function<Status(const Chunk&, const Decoded&)>& take);
-  Status read_file_range(Range range, MutByteSpan out) const;
+  Status decode_chunk(const Chunk& chunk, bool of_file, MutByteSpan out);
+  Status read_file_range(archive::RangeReader& source, Range range, MutByteSpan out) const;
   Status follow_digests(const Chunk& chunk, const Decoded& decoded, const WholeFileSinks& sinks);
   Status mismatch(uint32_t record, const WholeFileSinks& sinks) const;
-  ByteVector spare_buffer(size_t bytes);
 
   const archive::Reader& reader_;
   Pool& pool_;
@@ -66,7 +66,9 @@ class WholeFile {
   std::vector<uint32_t> separate_;  // records checked on their own: bundles, and those without a segment
   std::map<uint32_t, ByteVector> kept_;
   uint64_t kept_bytes_ = 0, work_ = 0;
-  Guarded<std::vector<ByteVector>> spare_;
+  // Buffers and readers between two uses: fresh memory costs more than decoding into it.
+  Guarded<std::vector<ByteVector>> spare_buffers_;
+  Guarded<std::vector<std::unique_ptr<archive::RangeReader>>> spare_readers_;
 
   // Where follow_digests() stands.
   size_t segment_ = 0;
