@@ -22,6 +22,7 @@ tools/dev/install_packages.sh build run
 [ -e "$build/build.ninja" ] || meson setup "$build" -Dtests=false >"${TMPDIR:-/tmp}/brevis-setup.$$" ||
   { cat "${TMPDIR:-/tmp}/brevis-setup.$$"; exit 1; }
 rm -f "${TMPDIR:-/tmp}/brevis-setup.$$"
+echo "building (a few minutes) ..."
 ninja -C "$build" --quiet fs/brevis-mount tools/brevis tools/brevis-pack
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/brevis-demo.XXXXXX")
