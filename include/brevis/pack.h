@@ -3,8 +3,8 @@
 // The write side: files and model directories into archives. An archive appears under its name whole, verified and
 // durable, or not at all; sources are never touched.
 //
-// Errors:  one file's failure does not stop the others of a tree: PackReport lists them all. pack_files() itself fails only
-//          for requests that make no sense (invalid_argument, not_found) or a target that cannot be made.
+// Errors:  one file's failure does not stop the others of a tree: PackReport lists them all. pack_files() itself fails
+//          only for requests that make no sense (invalid_argument, not_found) or a target that cannot be made.
 // Threads: pack_files() uses its own workers; `progress` is called from one thread at a time, `cancelled` from any.
 #pragma once
 
