@@ -186,7 +186,8 @@ Result<std::optional<unsigned>> depth_below(const std::string& inner, int outer_
   return depth;
 }
 
-Status unmount(const std::string& path) { return take_off(path, false); }
+// Files open in a dead mount are of no use to anybody.
+Status unmount(const std::string& path) { return take_off(path, is_dead(path)); }
 Status detach(const std::string& path) { return take_off(path, true); }
 
 void set_kernel_readahead(const MountEntry& mount, unsigned kib) {

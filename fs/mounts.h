@@ -40,7 +40,7 @@ Status prepare_mountpoint(const std::string& path);
 // n > 0: n levels below, nullopt: elsewhere. Errors: io, not_found.
 Result<std::optional<unsigned>> depth_below(const std::string& inner, int outer_fd);
 
-// Errors: busy when files are open, not_found when nothing of ours is there.
+// Errors: busy when files are open (in a live mount), not_found when nothing of ours is there.
 Status unmount(const std::string& path);
 // Takes the mount out of the tree at once; what is open lives on until it is closed.
 Status detach(const std::string& path);

@@ -128,6 +128,23 @@ def case_killed_and_started_again():
             expect_equal((again.at / name).read_bytes(), data, "read again")
 
 
+def case_a_dead_mount_is_taken_off():
+    # what the unit runs after a crash, with a file still open in the dead mount; and again, with nothing to do
+    folder, name, _ = small("life")
+    mount = Mount(folder, WORK / "mnt")
+    held = os.open(mount.at / name, os.O_RDONLY)
+    done = call("--unmount", mount.at)
+    expect_equal(done.returncode, 75, f"--unmount of a live mount in use: {done.stderr}")
+    os.kill(mount.pid, signal.SIGKILL)
+    until(lambda: not mount.running(), "the death")
+    done = call("--quiet", "--unmount", mount.at)
+    expect_equal((done.returncode, done.stderr), (0, ""), "--unmount of the dead mount")
+    expect(not mount.mounted(), "still mounted")
+    os.close(held)
+    done = call("--quiet", "--unmount", mount.at)
+    expect_equal((done.returncode, done.stderr), (66, ""), "--unmount with nothing there")
+
+
 def case_killed_and_started_again_in_place():
     tree = WORK / "inplace-killed"
     folder, name, data = small("life")
