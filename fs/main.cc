@@ -148,7 +148,8 @@ int run(int argc, char** argv) {
   if (options->version) return puts("brevis-mount " BREVIS_VERSION) < 0;
   if (options->unmount) {
     const auto target = resolve_path(options->target());
-    const Status done = target ? unmount(*target) : Status(target.error());
+    // Files open in a dead mount are of no use to anybody.
+    const Status done = !target ? Status(target.error()) : is_dead(*target) ? detach(*target) : unmount(*target);
     // A service cleans up after every stop, mostly with nothing left to do.
     if (!done && done.error().kind() == Errc::not_found && options->verbosity < 0) return to_exit_code(done.error());
     return done ? 0 : complain(done.error());

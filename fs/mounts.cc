@@ -37,13 +37,6 @@ std::string unescape(const std::string& text) {
   return out;
 }
 
-// Asks the file system itself: what the kernel remembers of a dead one's root would say it lives.
-bool is_dead(const std::string& path) {
-  struct statx s;
-  if (statx(AT_FDCWD, path.c_str(), AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &s) == 0) return false;
-  return errno == ENOTCONN || errno == ECONNABORTED;
-}
-
 // Runs fusermount3, the set-uid helper that unmounts for ordinary users. True when it said yes.
 bool run_fusermount(const std::string& path, bool lazily) {
   std::vector<const char*> arguments = {"fusermount3", "-u", "-q"};
@@ -113,6 +106,13 @@ std::vector<MountEntry> parse_mount_table(const std::string& text) {
     entries.push_back(std::move(entry));
   }
   return entries;
+}
+
+// By asking the file system itself: what the kernel remembers of a dead one's root would say it lives.
+bool is_dead(const std::string& path) {
+  struct statx s;
+  if (statx(AT_FDCWD, path.c_str(), AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &s) == 0) return false;
+  return errno == ENOTCONN || errno == ECONNABORTED;
 }
 
 std::optional<MountEntry> mount_at(const std::string& path) {
@@ -186,8 +186,7 @@ Result<std::optional<unsigned>> depth_below(const std::string& inner, int outer_
   return depth;
 }
 
-// Files open in a dead mount are of no use to anybody.
-Status unmount(const std::string& path) { return take_off(path, is_dead(path)); }
+Status unmount(const std::string& path) { return take_off(path, false); }
 Status detach(const std::string& path) { return take_off(path, true); }
 
 void set_kernel_readahead(const MountEntry& mount, unsigned kib) {

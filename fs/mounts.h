@@ -29,6 +29,9 @@ std::vector<MountEntry> parse_mount_table(const std::string& text);
 // The uppermost mount exactly at this path.
 std::optional<MountEntry> mount_at(const std::string& path);
 
+// Does a mount lie there whose daemon has died? Waits for the daemon's answer if not.
+bool is_dead(const std::string& path);
+
 // The absolute path without links, also when a dead mount lies on its last part.
 Result<std::string> resolve_path(const std::string& path);
 
@@ -40,7 +43,7 @@ Status prepare_mountpoint(const std::string& path);
 // n > 0: n levels below, nullopt: elsewhere. Errors: io, not_found.
 Result<std::optional<unsigned>> depth_below(const std::string& inner, int outer_fd);
 
-// Errors: busy when files are open (in a live mount), not_found when nothing of ours is there.
+// Errors: busy when files are open, not_found when nothing of ours is there.
 Status unmount(const std::string& path);
 // Takes the mount out of the tree at once; what is open lives on until it is closed.
 Status detach(const std::string& path);

@@ -250,6 +250,7 @@ def case_a_stalled_archive_holds_up_nobody_else():
         try:
             stalled_reads(storage, tree, name, data, slow_data)
             stalled_names(storage, tree, name, data)
+            ended_while_stalled(storage, tree)
         finally:
             os.kill(storage.pid, signal.SIGCONT)
             subprocess.run(["umount", "-l", tree / "slow"], check=True)
@@ -312,6 +313,24 @@ def stalled_names(storage, tree, name, data):
             os.kill(storage.pid, signal.SIGCONT)
             for looker in lookers:
                 looker.wait(30)
+
+
+def ended_while_stalled(storage, tree):
+    """SIGTERM while every thread hangs: the daemon ends nevertheless."""
+    mount = Mount(tree, WORK / "mnt", ["--loop-threads", "2", "--grace", "1"], foreground=True)
+    storage.freeze()
+    lookers = [subprocess.Popen(["stat", mount.at / "slow" / f"{i}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+               for i in range(3)]
+    try:
+        time.sleep(0.7)
+        mount.process.terminate()
+        expect_equal(mount.process.wait(15), 0, "exit code")
+        expect(not mount.mounted(), "still mounted")
+        expect_equal([p.wait(5) for p in lookers], [1] * 3, "the hanging look-ups")
+    finally:
+        os.kill(storage.pid, signal.SIGCONT)
+        for looker in lookers:
+            looker.wait(30)
 
 
 def case_mounting_reads_headers_only():
