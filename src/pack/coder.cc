@@ -9,6 +9,7 @@
 #include "dsl/text.h"
 #include "dsl/verify.h"
 #include "synth/complete.h"
+#include "synth/table_sets.h"
 
 namespace brevis::pack {
 namespace {
@@ -17,6 +18,8 @@ constexpr uint64_t kDuplicateFrom = 4096;     // bytes; a reference costs about 
 constexpr size_t kRecentChoices = 8;          // whose tables are tried on a new stream
 constexpr uint64_t kGuessOpaqueFrom = 65536;  // bytes; shorter opaque runs are taken as bytes
 constexpr uint64_t kScanBytes = 1u << 20;
+constexpr uint64_t kDriftParts = 4;      // parts of a long stream whose statistics are kept apart
+constexpr uint64_t kDriftFromParts = 4;  // in kScanBytes: shorter streams have one table
 
 dsl::Expr reference_to(uint64_t offset) { return {dsl::OpId::ref, {offset}, {}}; }
 
@@ -26,14 +29,24 @@ struct EncodedFrame {
   bits::OwnedWords words;
 };
 
-Result<std::shared_ptr<const dsl::BoundProgram>> bind_choice(const synth::Choice& choice,
-                                                             const std::vector<ByteVector>& tables) {
+Result<std::shared_ptr<const dsl::BoundProgram>> bind_sets(const synth::Choice& choice,
+                                                           const std::vector<std::vector<ByteVector>>& sets) {
   std::vector<std::vector<dsl::SlotTable>> slots;
-  for (size_t i = 0; i < tables.size(); ++i) {
-    BREVIS_ASSIGN(auto table, dsl::load_slot(*choice.program, choice.program->slots()[i], tables[i]));
-    slots.push_back({std::move(table)});
+  for (size_t i = 0; i < sets.size(); ++i) {
+    slots.emplace_back();
+    for (const ByteVector& stored : sets[i]) {
+      BREVIS_ASSIGN(auto table, dsl::load_slot(*choice.program, choice.program->slots()[i], stored));
+      slots.back().push_back(std::move(table));
+    }
   }
   return dsl::BoundProgram::bind(choice.program, std::move(slots));
+}
+
+Result<std::shared_ptr<const dsl::BoundProgram>> bind_choice(const synth::Choice& choice,
+                                                             const std::vector<ByteVector>& tables) {
+  std::vector<std::vector<ByteVector>> sets;
+  for (const ByteVector& table : tables) sets.push_back({table});
+  return bind_sets(choice, sets);
 }
 
 synth::Stream words_of(const SpanStream& bytes, Dtype dtype, unsigned width) {
@@ -77,9 +90,13 @@ Result<Coder::Scan> Coder::scan(const SpanStream& stream, unsigned width) const 
         part.stats = synth::gather({part.bytes.data(), n / (width / 8), static_cast<uint8_t>(width)});
         return part;
       },
-      [&](size_t, Part part) -> Status {
+      [&](size_t i, Part part) -> Status {
         hasher.update(part.bytes);
         synth::append(result.stats, part.stats);
+        if (width <= 16 && parts >= kDriftFromParts) {
+          result.parts.resize(kDriftParts);
+          synth::append(result.parts[i * kDriftParts / parts], part.stats);
+        }
         return options_.on_progress ? options_.on_progress(0) : Status{};
       }));
   result.digest = hasher.digest();
@@ -122,6 +139,7 @@ Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& 
                                     unsigned& width) {
   synth::ChooseOptions options;
   options.frame_bytes = options_.frame_bytes;
+  options.parts = scan.parts;
   const auto wanted = options_.programs.find(std::string(dtype_info(plan.dtype).name));
   if (wanted != options_.programs.end()) {
     BREVIS_ASSIGN(options.wanted,
@@ -140,6 +158,7 @@ Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& 
   for (const Dtype dtype : {Dtype::BF16, Dtype::F16, Dtype::F32}) {
     const unsigned bits = dtype_info(dtype).bits;
     BREVIS_ASSIGN(const Scan other, this->scan(stream, bits));
+    options.parts = other.parts;
     BREVIS_ASSIGN(auto choice, synth::choose(words_of(stream, dtype, bits), other.stats, options));
     if (choice.estimated_bytes < best.estimated_bytes) {
       best = std::move(choice);
@@ -151,13 +170,15 @@ Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& 
 
 // The tables of an earlier stream where they cost less than tables of its own, as far as order-0 statistics tell: they
 // also tell for certain that every word is in them.
-Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& choice, const synth::StreamStats& stats) {
+Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& choice, const Scan& scan) {
   std::vector<archive::Binding> own;
   if (choice.tables.empty()) return own;
-  const bool may_share = stats.width <= 16 && stats.width == choice.program->width() && !recent_.empty();
+  const synth::StreamStats& stats = scan.stats;
+  BREVIS_ASSIGN(const auto bound, bind_choice(choice, choice.tables));
+  const bool may_share =
+      scan.parts.empty() && stats.width <= 16 && stats.width == choice.program->width() && !recent_.empty();
   if (may_share) {
     const codec::Histogram histogram = stats.field(0, stats.width);
-    BREVIS_ASSIGN(const auto bound, bind_choice(choice, choice.tables));
     const auto own_cost = synth::cost_under(*bound, histogram);
     uint64_t best_cost = own_cost ? *own_cost + 8 * 256 * bytes_of(choice.tables) : 0;
     const Shared* best = nullptr;
@@ -172,7 +193,13 @@ Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& ch
     }
     if (best != nullptr) return best->bindings;
   }
-  for (const ByteVector& table : choice.tables) own.push_back({writer_->add_table(table)});
+  const bool whole_words = stats.width == choice.program->width();
+  const uint64_t frames_a_part = stats.words / kDriftParts / choice.frame_words[0] + 1;
+  for (const auto& set :
+       synth::add_tables(*bound, choice.tables, whole_words ? scan.parts : decltype(scan.parts){}, frames_a_part)) {
+    own.emplace_back();
+    for (const ByteVector& table : set) own.back().push_back(writer_->add_table(table));
+  }
   recent_.insert(recent_.begin(), Shared{choice, own});
   if (recent_.size() > kRecentChoices) recent_.pop_back();
   return own;
@@ -231,10 +258,13 @@ Result<Coded> Coder::code(const RecordPlan& plan) {
   BREVIS_ASSIGN(const synth::Choice choice, choose(bytes, plan, scanned, width));
   const synth::Stream stream = words_of(bytes, plan.dtype, width);
   archive::Record record;
-  BREVIS_ASSIGN(record.bindings, bind_tables(choice, scanned.stats));
-  std::vector<ByteVector> tables;
-  for (const auto& binding : record.bindings) tables.push_back(writer_->manifest().tables[binding.front()]);
-  BREVIS_ASSIGN(const auto bound, bind_choice(choice, tables));
+  BREVIS_ASSIGN(record.bindings, bind_tables(choice, scanned));
+  std::vector<std::vector<ByteVector>> tables;
+  for (const auto& binding : record.bindings) {
+    tables.emplace_back();
+    for (const uint32_t number : binding) tables.back().push_back(writer_->manifest().tables[number]);
+  }
+  BREVIS_ASSIGN(const auto bound, bind_sets(choice, tables));
   if (!choice.frame_words.empty()) {
     BREVIS_TRY(encode_frames(stream, choice, *bound, scanned.digest));
   } else if (options_.on_progress) {

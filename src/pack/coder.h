@@ -45,6 +45,7 @@ class Coder {
  private:
   struct Scan {
     synth::StreamStats stats;
+    std::vector<synth::StreamStats> parts;  // of consecutive parts, long streams only
     Digest digest;
   };
   struct Shared {  // a program and tables that an earlier stream used
@@ -54,7 +55,7 @@ class Coder {
   Result<Scan> scan(const SpanStream& stream, unsigned width) const;
   Result<std::optional<uint64_t>> find_equal(const SpanStream& stream, const Digest& digest, const RecordPlan& plan);
   Result<synth::Choice> choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan, unsigned& width);
-  Result<std::vector<archive::Binding>> bind_tables(const synth::Choice& choice, const synth::StreamStats& stats);
+  Result<std::vector<archive::Binding>> bind_tables(const synth::Choice& choice, const Scan& scan);
   Status encode_frames(const synth::Stream& stream, const synth::Choice& choice, const dsl::BoundProgram& bound,
                        const Digest& expected);
   Result<Coded> write_reference(uint64_t offset, const RecordPlan& plan, const Digest& digest);

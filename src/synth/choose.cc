@@ -7,6 +7,7 @@
 #include "dsl/verify.h"
 #include "synth/complete.h"
 #include "synth/known_good.h"
+#include "synth/table_sets.h"
 
 namespace brevis::synth {
 namespace {
@@ -77,15 +78,32 @@ std::vector<const Expr*> probe(const std::vector<const Expr*>& structures, const
   return out;
 }
 
+// What is best for a part of the stream on its own may be best for all parts with tables of their own.
+std::vector<Candidate> parts_candidates(const Stream& stream, const StreamStats& stats, uint64_t frame_words,
+                                        const std::vector<StreamStats>& parts) {
+  std::vector<Candidate> out;
+  for (const StreamStats& part : parts) {
+    const auto structures = known_good(stream.dtype, part, frame_words, 1);
+    if (!structures.front().cost) continue;
+    const Expr& expr = structures.front().expr;
+    const auto whole = complete_order0(expr, stats.field(0, stats.width), frame_words);
+    const auto apart = cost_by_parts(expr, parts, frame_words);
+    if (whole && apart) out.push_back({expr, std::min(whole->cost, *apart)});
+  }
+  return out;
+}
+
 // Known-good structures with their costs, cheapest first; ties keep their order.
 std::vector<Candidate> known_candidates(const Stream& stream, const StreamStats& stats, const Sample& sample,
-                                        uint64_t frame_words) {
+                                        uint64_t frame_words, const std::vector<StreamStats>& parts) {
   const std::vector<Structure> structures = known_good(stream.dtype, stats, frame_words, kPricedByStatistics);
-  std::vector<Candidate> out;
+  std::vector<Candidate> out = parts_candidates(stream, stats, frame_words, parts);
   std::vector<const Expr*> unpriced;
   for (const Structure& structure : structures) {
     if (structure.cost) {
-      out.push_back({structure.expr, *structure.cost});
+      const uint64_t apart =
+          parts.empty() ? UINT64_MAX : cost_by_parts(structure.expr, parts, frame_words).value_or(UINT64_MAX);
+      out.push_back({structure.expr, std::min(apart, *structure.cost)});
     } else {
       unpriced.push_back(&structure.expr);
     }
@@ -190,7 +208,7 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
   if (options.wanted)
     if (auto candidate = price(options.wanted->expr(), sample.views, stream.words))
       candidates.push_back(std::move(*candidate));
-  if (candidates.empty()) candidates = known_candidates(stream, stats, sample, frame_words);
+  if (candidates.empty()) candidates = known_candidates(stream, stats, sample, frame_words, options.parts);
   for (const auto& candidate : candidates) {
     BREVIS_ASSIGN(auto choice, train_whole(stream, stats, candidate.expr, options));
     if (!choice) continue;

@@ -45,6 +45,8 @@ struct ChooseOptions {
   // ones are used.
   std::optional<dsl::Program> wanted;
   std::optional<Mate> mate;
+  // Statistics of consecutive parts of a long stream, at most 16 bits wide: programs are priced with tables a part.
+  std::vector<StreamStats> parts;
 };
 
 // `stats` of the whole stream (gather(), append()). words > 0.

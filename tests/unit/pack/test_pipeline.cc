@@ -264,3 +264,25 @@ TEST_CASE("bundles keep the overhead of thousands of tiny tensors small") {
   const double weights_bits = 10.53 * 512 * 3000;
   CHECK(double(report.bytes_out) < weights_bits / 8 + 3000 * 48.0);
 }
+
+TEST_CASE("a long tensor whose scale drifts gets a set of tables, and frames pick among them") {
+  ByteVector words;
+  for (const double deviation : {0.02, 0.0001, 3.0, 0.5}) {
+    const auto part = test::gaussian_words(Dtype::BF16, 1 << 20, 3, deviation);
+    words.insert(words.end(), part.begin(), part.end());
+  }
+  const auto file = test::safetensors_bytes({test::flat_tensor("w", Dtype::BF16, words)});
+  test::TempDir dir;
+  test::write_file(dir / "m.safetensors", file);
+  const auto report = pack_one(dir / "m.safetensors", dir / "m.brv");
+  CHECK(unpacked(dir / "m.brv") == file);
+  CHECK(8.0 * double(report.bytes_out) / double(words.size() / 2) < 10.56);
+  auto opened = File::open(dir / "m.brv");
+  REQUIRE(opened);
+  auto reader = archive::Reader::open(std::move(*opened));
+  REQUIRE(reader);
+  size_t largest = 0;
+  for (const auto& record : (*reader)->manifest().records)
+    for (const auto& binding : record.bindings) largest = std::max(largest, binding.size());
+  CHECK(largest > 1);
+}
