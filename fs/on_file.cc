@@ -24,6 +24,20 @@ void answer(Reply& reply, const Result<ReadResult>& result, size_t asked) noexce
   }
 }
 
+// The same for an open: an index that is not in memory is read by a worker.
+void answer_open(Reply& reply, Result<OpenFile>& opened, fuse_file_info info) noexcept {
+  try {
+    if (!opened) return reply.error(opened.error());
+    auto file = std::make_unique<OpenFile>(std::move(*opened));
+    info.fh = reinterpret_cast<uint64_t>(file.get());
+    info.keep_cache = 1;
+    info.noflush = 1;
+    if (reply.opened(info)) file.release();
+  } catch (...) {
+    reply.errnum(ENOMEM);
+  }
+}
+
 }  // namespace
 
 const std::shared_ptr<FileHandle>& file_of(const fuse_file_info& info) {
@@ -36,12 +50,9 @@ void on_open(fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {
       reply.errnum(EROFS);
       return {};
     }
-    BREVIS_ASSIGN(OpenFile handle, service_of(request).volume.open_file(node));
-    auto file = std::make_unique<OpenFile>(std::move(handle));
-    info->fh = reinterpret_cast<uint64_t>(file.get());
-    info->keep_cache = 1;
-    info->noflush = 1;
-    if (reply.opened(*info)) file.release();
+    Volume& volume = service_of(request).volume;
+    auto shared = std::make_shared<Reply>(std::move(reply));
+    volume.open_file_then(node, [shared, info = *info](Result<OpenFile> file) { answer_open(*shared, file, info); });
     return {};
   });
 }

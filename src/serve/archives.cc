@@ -8,12 +8,14 @@
 
 #include "base/checksum.h"
 #include "base/io_tree.h"
+#include "brevis/log.h"
 
 namespace brevis::serve {
 namespace {
 
 constexpr size_t kRemembered = 64;  // archives kept open although nobody has them open
 constexpr size_t kMaxDamageNotes = 4096;
+constexpr uint64_t kIndexDamage = UINT64_MAX;  // noted as if it were a frame
 constexpr uint64_t kMinIndexShare = uint64_t{1} << 20;
 
 Digest cache_id_of(const Backing& backing) {
@@ -82,11 +84,22 @@ ReaderPtr OpenArchive::reader() const {
   return reader_;
 }
 
-Result<ReaderPtr> OpenArchive::load() {
+Result<ReaderPtr> OpenArchive::read_index() const {
   BREVIS_ASSIGN(File copy, duplicate(file_));
   BREVIS_ASSIGN(ReaderPtr reader, archive::Reader::open(std::move(copy)));
   if (reader->header().id != header().id)
     return make_error(Errc::changed, path() + ": the archive was changed in place");
+  return reader;
+}
+
+Result<ReaderPtr> OpenArchive::load() {
+  Result<ReaderPtr> read = read_index();
+  if (!read) {
+    if (first_damage(kIndexDamage))
+      log(LogLevel::error, "cannot open an archive: " + read.error().message(), {{"archive", path()}});
+    return read;
+  }
+  ReaderPtr reader = std::move(*read);
   const uint64_t bytes = reader->memory();
   std::vector<ReaderPtr> dead;
   const std::lock_guard lock(state_->mutex);

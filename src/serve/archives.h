@@ -59,6 +59,7 @@ class OpenArchive {
   const Backing backing_;
   const File file_;
   const Digest cache_id_;
+  Result<ReaderPtr> read_index() const;
   void recount();
 
   std::atomic<uint64_t> decodes_{0};
