@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole archives: opened, every frame decoded. Checksums would keep a fuzzer out, so the target mends those of header,
-// index and footer, and hands frames to the decoder unchecked: a decoder must stand any bytes.
+// Whole archives: opened, planned, every frame decoded. Checksums would keep a fuzzer out, so the target mends those of
+// header, index and footer, and hands frames to the decoder unchecked: a decoder must stand any bytes.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "archive/layout.h"
 #include "archive/manifest.h"
 #include "archive/reader.h"
 #include "base/arena.h"
@@ -70,6 +72,24 @@ void decode_all(const archive::Reader& reader, ByteSpan file) {
   }
 }
 
+// Planning touches no frames: every range may be asked for.
+void plan_ends(const archive::Reader& reader) {
+  const uint64_t size = reader.header().original_size, length = std::min<uint64_t>(size, 1 << 20);
+  for (const uint64_t offset : {uint64_t{0}, size - length, size / 2 - std::min(size / 2, length)}) {
+    std::vector<archive::FilePiece> pieces;
+    if (!archive::plan_file(reader, {offset, length}, pieces)) continue;
+    uint64_t at = 0;
+    for (const archive::FilePiece& piece : pieces) {
+      BREVIS_FUZZ_CHECK(piece.piece.at == at);
+      at += piece.piece.length;
+      if (piece.piece.kind != dsl::Piece::Kind::frame) continue;
+      BREVIS_FUZZ_CHECK(piece.frame_index < reader.manifest().frames.size());
+      BREVIS_FUZZ_CHECK(piece.piece.source + piece.piece.length <= archive::frame_place(reader, piece).bytes);
+    }
+    BREVIS_FUZZ_CHECK(at == length);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -78,7 +98,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const int fd = ::memfd_create("archive", MFD_CLOEXEC);
   BREVIS_FUZZ_CHECK(fd >= 0 && ::write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
   if (auto file = File::open("/proc/self/fd/" + std::to_string(fd))) {
-    if (const auto reader = archive::Reader::open(std::move(*file))) decode_all(**reader, bytes);
+    if (const auto reader = archive::Reader::open(std::move(*file))) {
+      plan_ends(**reader);
+      decode_all(**reader, bytes);
+    }
   }
   ::close(fd);
   return 0;

@@ -379,6 +379,25 @@ TEST_CASE("a frame that cannot be read is an error of the ranges that need it") 
   CHECK(read_range(*reader, {0, 71}, out).error().kind() == Errc::io);
 }
 
+TEST_CASE("reading without waiting gives the same frame or says that it would wait") {
+  const TempDir dir;
+  REQUIRE(simple_pack(dir / "a.brv", every_kind(6)));
+  const auto reader = open_archive(dir / "a.brv").value();
+  ByteVector waited, direct;
+  for (uint64_t frame = 0; frame < reader->manifest().frames.size(); ++frame) {
+    REQUIRE(reader->read_frame(frame, waited));
+    const auto read = reader->read_frame_nowait(frame, direct);
+    REQUIRE(read);
+    if (*read) CHECK(direct == waited);
+  }
+  ByteVector damaged = read_file(dir / "a.brv");
+  damaged[reader->manifest().frames[2].offset] ^= 1;
+  write_file(dir / "b.brv", damaged);
+  const auto other = open_archive(dir / "b.brv").value();
+  const auto read = other->read_frame_nowait(2, direct);
+  CHECK((read ? !*read : read.error().kind() == Errc::corrupt));
+}
+
 TEST_CASE("F25: small tensors cost at most a few bytes each in bundles") {
   const TempDir dir;
   constexpr size_t kTensors = 6336;
