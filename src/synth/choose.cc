@@ -173,19 +173,16 @@ uint64_t quality_of(uint64_t cost, uint64_t entropy) {
 
 // The mate's program with tables of this stream's own, if statistics say that it does as well here.
 Result<std::optional<Choice>> like_mate(const Stream& stream, const StreamStats& stats, uint64_t entropy,
-                                        const ChooseOptions& options) {
-  auto program = dsl::build(stream.width, options.mate->expr);
-  if (!program) return std::optional<Choice>{};
-  BREVIS_ASSIGN(auto estimated, dsl::estimate(*program, 0, stats.field(0, stream.width)));
-  if (!estimated) return std::optional<Choice>{};
-  uint64_t bits = estimated->bits;
-  for (const auto& table : estimated->tables) bits += table.size() * 8;
-  const uint64_t quality = quality_of(bits * 256, entropy);
+                                        uint64_t frame_words, const ChooseOptions& options) {
+  const auto cost = cost_by_stats(options.mate->expr, stats, frame_words);
+  if (!cost) return std::optional<Choice>{};
+  const uint64_t quality = quality_of(*cost, entropy);
   if (quality > options.mate->quality + options.mate->quality / kQualitySlackOf) return std::optional<Choice>{};
-  Choice choice = without_tables(std::move(*program), options.frame_bytes, bits / 8);
-  choice.tables = std::move(estimated->tables);
-  choice.mate = options.mate;
-  return std::optional<Choice>(std::move(choice));
+  BREVIS_ASSIGN(auto choice, train_whole(stream, stats, options.mate->expr, options));
+  if (!choice) return std::optional<Choice>{};
+  choice->estimated_bytes = *cost / (256 * 8);
+  choice->mate = options.mate;
+  return choice;
 }
 
 }  // namespace
@@ -197,12 +194,12 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
       return without_tables(std::move(program), options.frame_bytes, 0);
     }
   }
-  const uint64_t entropy = stream.width <= 16 ? entropy_cost(stats.field(0, stream.width)) : 0;
+  const uint64_t frame_words = std::max<uint64_t>(1, options.frame_bytes / (stream.width / 8));
+  const uint64_t entropy = entropy_by_stats(stats);
   if (options.mate && !options.wanted && entropy != 0) {
-    BREVIS_ASSIGN(auto choice, like_mate(stream, stats, entropy, options));
+    BREVIS_ASSIGN(auto choice, like_mate(stream, stats, entropy, frame_words, options));
     if (choice) return std::move(*choice);
   }
-  const uint64_t frame_words = std::max<uint64_t>(1, options.frame_bytes / (stream.width / 8));
   BREVIS_ASSIGN(const Sample sample, draw(stream, frame_words));
   std::vector<Candidate> candidates;
   if (options.wanted)
@@ -213,7 +210,9 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
     BREVIS_ASSIGN(auto choice, train_whole(stream, stats, candidate.expr, options));
     if (!choice) continue;
     choice->estimated_bytes = candidate.cost / (256 * 8);
-    if (entropy != 0) choice->mate = Mate{candidate.expr, quality_of(candidate.cost, entropy)};
+    if (entropy != 0)
+      if (const auto cost = cost_by_stats(candidate.expr, stats, frame_words))
+        choice->mate = Mate{candidate.expr, quality_of(*cost, entropy)};
     return std::move(*choice);
   }
   BREVIS_ASSIGN(auto program, dsl::build(stream.width, bare_literal()));

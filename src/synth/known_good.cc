@@ -261,4 +261,37 @@ std::vector<Structure> known_good(Dtype dtype, const StreamStats& stats, uint64_
   return priced;
 }
 
+std::optional<uint64_t> cost_by_stats(const Expr& expr, const StreamStats& stats, uint64_t frame_words) {
+  const unsigned top_bits = stats.top_bits();
+  const Histogram top = stats.field(0, top_bits);
+  if (expr.op != OpId::merge || stats.low_bytes() == 0) {
+    if (stats.low_bytes() != 0) return std::nullopt;
+    const auto done = complete_order0(expr, top, frame_words);
+    return done ? std::optional<uint64_t>(done->cost) : std::nullopt;
+  }
+  uint64_t cost = 0;
+  unsigned from_top = 0;
+  for (size_t i = 0; i < expr.children.size(); ++i) {
+    const auto width = static_cast<unsigned>(expr.params[i]);
+    std::optional<Completed> done;
+    if (from_top + width <= top_bits) {
+      done = complete_order0(expr.children[i], part_of(top, from_top, width), frame_words);
+    } else if (from_top >= top_bits && width == 8 && (from_top - top_bits) % 8 == 0) {
+      done = complete_order0(expr.children[i], stats.low_byte((from_top - top_bits) / 8), frame_words);
+    } else if (is_incompressible(expr.children[i])) {
+      done = Completed{{}, uint64_t{256} * width * stats.words};
+    }
+    if (!done) return std::nullopt;
+    cost += done->cost;
+    from_top += width;
+  }
+  return cost;
+}
+
+uint64_t entropy_by_stats(const StreamStats& stats) {
+  uint64_t sum = entropy_cost(stats.field(0, stats.top_bits()));
+  for (unsigned byte = 0; byte < stats.low_bytes(); ++byte) sum += entropy_cost(stats.low_byte(byte));
+  return sum;
+}
+
 }  // namespace brevis::synth

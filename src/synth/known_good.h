@@ -24,4 +24,10 @@ struct Structure {
 // those whose price takes a sample. `frame_words`: as for complete_order0.
 std::vector<Structure> known_good(Dtype dtype, const StreamStats& stats, uint64_t frame_words, size_t limit);
 
+// Expected cost of a completed structure for the whole stream as far as its statistics reach: the fields of a merge
+// that lie in the top bits, whole bytes below them, and incompressible rests. nullopt for other structures.
+std::optional<uint64_t> cost_by_stats(const dsl::Expr& expr, const StreamStats& stats, uint64_t frame_words);
+// What no coding of those fields alone can beat, same units.
+uint64_t entropy_by_stats(const StreamStats& stats);
+
 }  // namespace brevis::synth
