@@ -7,6 +7,7 @@ from cli_case import CliCase, main, model
 
 COMMANDS = ["ls", "inspect", "fsck", "extract", "cat", "diff"]
 MAN = pathlib.Path(__file__).resolve().parents[2] / "docs" / "man"
+COMPLETIONS = MAN.parents[1] / "packaging" / "completions"
 LONG = re.compile(r"--([a-z0-9][a-z0-9-]*)")
 
 
@@ -42,6 +43,26 @@ class Help(CliCase):
         self.assertEqual(sorted(parts), sorted(COMMANDS))
         for command in COMMANDS:
             self.assertEqual(helped(self.brevis(command, "--help").text), manned(common) | manned(parts[command]), command)
+
+    def test_completions_know_the_same_options(self):
+        mount = self.good(self.run_program("../fs/brevis-mount", "--help")).text
+        for program, text in (("brevis-pack", self.pack("--help").text), ("brevis-mount", mount)):
+            want = helped(text)
+            bash = (COMPLETIONS / "bash" / program).read_text()
+            self.assertEqual({o for line in re.findall(r'options\+?="([^"]*)"', bash) for o in LONG.findall(line)}, want)
+            zsh = (COMPLETIONS / "zsh" / f"_{program}").read_text()
+            self.assertEqual({LONG.search(line).group(1) for line in zsh.splitlines() if line.startswith("  '") and "--" in line}, want)
+        bash = (COMPLETIONS / "bash/brevis").read_text()
+        zsh = (COMPLETIONS / "zsh/_brevis").read_text()
+        parts = dict(re.findall(r"(?m)^([a-z]+)=\((.*)\)$", zsh))
+        for command in COMMANDS:
+            want = helped(self.brevis(command, "--help").text)
+            line = re.search(rf'(?m)^ .*\b{command}\b.*\) options="([^"]*)"', bash).group(1)
+            self.assertEqual(set(LONG.findall(line)) | {"quiet", "verbose", "help", "version"}, want, command)
+            case = re.search(rf"(?ms)^  (?:\w+\|)*{command}(?:\|\w+)*\) (_arguments.*?) ;;", zsh).group(1)
+            for name, options in parts.items():
+                case = case.replace("$" + name, options)
+            self.assertEqual(set(LONG.findall(case)), want, command)
 
     def test_help_names_every_command(self):
         text = self.brevis("--help").text
