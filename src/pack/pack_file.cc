@@ -55,10 +55,12 @@ Status admit(const PackOptions& options, const FileJob& job, const Verdict& verd
 class WholeDigest {
  public:
   WholeDigest(const Source& source, const std::vector<RecordPlan>& plans) : source_(&source), hashers_(plans.size()) {
-    for (size_t i = 0; i < plans.size(); ++i)
-      for (const Member& member : plans[i].members) spans_.emplace_back(member.span, i);
+    for (size_t i = 0; i < plans.size(); ++i) {
+      for (const Member& member : plans[i].members) spans_.push_back({member.span, i, nullptr});
+      for (const Twin& twin : plans[i].twins) spans_.push_back({twin.span, i, &twin});
+    }
     std::sort(spans_.begin(), spans_.end(),
-              [](const auto& a, const auto& b) { return a.first.offset < b.first.offset; });
+              [](const Span& a, const Span& b) { return a.range.offset < b.range.offset; });
     thread_ = std::thread([this] {
       try {
         status_ = run();
@@ -83,15 +85,31 @@ class WholeDigest {
   }
 
  private:
+  struct Span {
+    Range range;
+    size_t record;
+    const Twin* twin;  // null: bytes of the record itself
+  };
+
+  Error changed() const {
+    return make_error(Errc::changed, "'" + source_->path() +
+                                         "' changed while it was being packed; pack it again once "
+                                         "nothing writes to it");
+  }
+
   Status run() {
     ByteVector buffer(kReadBytes);
-    for (const auto& [span, record] : spans_) {
-      for (uint64_t at = 0; at < span.length;) {
+    for (const Span& span : spans_) {
+      for (uint64_t at = 0; at < span.range.length;) {
         BREVIS_TRY(stop_.check());
-        const auto part = MutByteSpan(buffer).first(static_cast<size_t>(std::min(kReadBytes, span.length - at)));
-        BREVIS_TRY(source_->read(span.offset + at, part));
+        const auto part = MutByteSpan(buffer).first(static_cast<size_t>(std::min(kReadBytes, span.range.length - at)));
+        BREVIS_TRY(source_->read(span.range.offset + at, part));
         sha_.update(part);
-        hashers_[record].update(part);
+        if (span.twin == nullptr) {
+          hashers_[span.record].update(part);
+        } else if (xxh3_128(part) != span.twin->digest) {  // twins are small: one part is all of it
+          return changed();
+        }
         at += part.size();
       }
     }
@@ -99,7 +117,7 @@ class WholeDigest {
   }
 
   const Source* source_;
-  std::vector<std::pair<Range, size_t>> spans_;
+  std::vector<Span> spans_;
   std::vector<DigestHasher> hashers_;
   Sha256Hasher sha_;
   CancelToken stop_;
@@ -113,11 +131,16 @@ void add_segments(const std::vector<RecordPlan>& plans, const std::vector<Coded>
   std::vector<archive::Segment> segments;
   for (size_t i = 0; i < plans.size(); ++i) {
     uint64_t offset = 0;
+    std::vector<uint64_t> offsets;
     for (const Member& member : plans[i].members) {
       segments.push_back(
           {plans[i].kind, member.span.offset, member.span.length, member.ordinal, coded[i].record, offset});
+      offsets.push_back(offset);
       offset += member.span.length;
     }
+    for (const Twin& twin : plans[i].twins)
+      segments.push_back(
+          {plans[i].kind, twin.span.offset, twin.span.length, twin.ordinal, coded[i].record, offsets[twin.member]});
   }
   for (const Member& member : empty_tensors(verdict))
     segments.push_back({archive::SegmentKind::tensor, member.span.offset, 0, member.ordinal, 0, 0});
@@ -163,7 +186,8 @@ Status pack_into(const FileContext& context, const FileJob& job, PackedFile& out
   out.verdict = verdict.kind;
   out.tensors = verdict.tensors.size();
   BREVIS_TRY(admit(options, job, verdict, out.warning));
-  const std::vector<RecordPlan> plans = cut_into_records(verdict, source.size());
+  std::vector<RecordPlan> plans = cut_into_records(verdict, source.size());
+  BREVIS_TRY(fold_twins(source, plans));
   archive::Writer writer = archive::Writer::discarding();
   if (!options.dry_run) {
     BREVIS_ASSIGN(writer, archive::Writer::create(job.target, options.force));
@@ -179,6 +203,11 @@ Status pack_into(const FileContext& context, const FileJob& job, PackedFile& out
     if (!one) {
       const Error error = std::move(one).error();
       return error.kind() == Errc::cancelled ? error : Error(error).within("'" + job.source + "', " + plan.name);
+    }
+    for (const Twin& twin : plan.twins) {
+      out.duplicate_tensors += 1;
+      out.duplicate_bytes += twin.span.length;
+      if (context.on_progress) BREVIS_TRY(context.on_progress(twin.span.length, 0));
     }
     if (one->duplicate) {
       out.duplicate_tensors += 1;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/checksum.h"
+
 namespace brevis::pack {
 namespace {
 
@@ -104,6 +106,34 @@ std::vector<RecordPlan> cut_into_records(const Verdict& verdict, uint64_t file_s
   if (at < file_size) add_opaque({at, file_size - at}, out);
   for (auto& plan : finish_bundles(bundles)) out.push_back(std::move(plan));
   return out;
+}
+
+Status fold_twins(const Source& source, std::vector<RecordPlan>& plans) {
+  ByteVector bytes, other;
+  for (RecordPlan& plan : plans) {
+    if (!plan.bundle) continue;
+    std::map<std::pair<Digest, uint64_t>, size_t> seen;  // (digest, bytes) -> member kept
+    std::vector<Member> kept;
+    for (const Member& member : plan.members) {
+      bytes.resize(member.span.length);
+      BREVIS_TRY(source.read(member.span.offset, bytes));
+      const Digest digest = xxh3_128(bytes);
+      const auto [at, is_new] = seen.emplace(std::pair{digest, member.span.length}, kept.size());
+      bool equal = false;
+      if (!is_new) {
+        other.resize(member.span.length);
+        BREVIS_TRY(source.read(kept[at->second].span.offset, other));
+        equal = bytes == other;
+      }
+      if (equal) {
+        plan.twins.push_back({member.span, member.ordinal, at->second, digest});
+      } else {
+        kept.push_back(member);
+      }
+    }
+    plan.members = std::move(kept);
+  }
+  return {};
 }
 
 std::vector<Member> empty_tensors(const Verdict& verdict) {

@@ -5,11 +5,12 @@
 //
 // Why bundles: many networks are thousands of tiny tensors; tables, lane states and directory entries of their own
 // would cost more than they save. Alike = same dtype and same role, the last component of the name without digits.
-// Threads: pure. Errors: none.
+// Threads: pure but for fold_twins, which reads. Errors: fold_twins only.
 #pragma once
 
 #include "archive/manifest.h"
 #include "brevis/model.h"
+#include "pack/source.h"
 
 namespace brevis::pack {
 
@@ -18,11 +19,20 @@ struct Member {
   uint32_t ordinal = 0;  // tensors: entry of the header
 };
 
+// A tensor whose bytes are those of a member of the same bundle.
+struct Twin {
+  Range span;
+  uint32_t ordinal = 0;
+  size_t member = 0;  // index in RecordPlan::members
+  Digest digest;      // XXH3-128 of its bytes
+};
+
 struct RecordPlan {
   archive::SegmentKind kind = archive::SegmentKind::opaque;
   Dtype dtype = Dtype::unknown;
   std::string name;             // of the tensor, or of a bundle's role; for messages
   std::vector<Member> members;  // in file order; one, unless a bundle
+  std::vector<Twin> twins;      // bundles: tensors equal to a member, which need no bytes of their own
   bool bundle = false;
   std::string role;  // tensors of one role tend to be stored alike
 
@@ -32,6 +42,10 @@ struct RecordPlan {
 
 // Prefix, tensors and opaque runs in file order, then bundles by first member. Tensors of no bytes are in none.
 std::vector<RecordPlan> cut_into_records(const Verdict& verdict, uint64_t file_size);
+
+// Moves members whose bytes stood before in the same bundle to its twins, confirmed byte by byte. Reads every member
+// once. Errors: those of reading.
+Status fold_twins(const Source& source, std::vector<RecordPlan>& plans);
 
 // Tensors of no bytes: segments without a record.
 std::vector<Member> empty_tensors(const Verdict& verdict);

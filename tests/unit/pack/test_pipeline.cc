@@ -286,3 +286,18 @@ TEST_CASE("a long tensor whose scale drifts gets a set of tables, and frames pic
     for (const auto& binding : record.bindings) largest = std::max(largest, binding.size());
   CHECK(largest > 1);
 }
+
+TEST_CASE("Z04: equal small tensors of a bundle are stored once, unequal ones of one length are not") {
+  std::vector<test::TensorSpec> tensors;
+  for (int i = 0; i < 60; ++i)
+    tensors.push_back(test::flat_tensor("n." + std::to_string(i) + ".weight", Dtype::F16,
+                                        test::random_bytes(4000, static_cast<uint64_t>(i % 3))));
+  const auto file = test::safetensors_bytes(tensors);
+  test::TempDir dir;
+  test::write_file(dir / "m.safetensors", file);
+  const auto report = pack_one(dir / "m.safetensors", dir / "m.brv");
+  CHECK(unpacked(dir / "m.brv") == file);
+  CHECK(report.files[0].duplicate_tensors == 57);
+  CHECK(report.files[0].duplicate_bytes == 57 * 4000);
+  CHECK(report.bytes_out < 3 * 4000 + 1500);
+}
