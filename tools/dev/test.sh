@@ -35,7 +35,11 @@ done
 setup=()
 # b_lundef: the sanitizers' symbols are found at run time only.
 [ -z "$sanitize" ] || setup=(--buildtype=debugoptimized "-Db_sanitize=$sanitize" -Db_lundef=false)
-[ -e "$build/build.ninja" ] || meson setup "${setup[@]}" "$build"
+if [ -e "$build/build.ninja" ]; then
+  meson configure "$build" -Dtests=true  # the demo builds without
+else
+  meson setup "${setup[@]}" "$build"
+fi
 ninja -C "$build"
 
 # onnxruntime is not in Debian; its npm package brings the CPU library along. Without it that one test is skipped,
