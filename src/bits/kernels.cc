@@ -2,6 +2,7 @@
 #include "bits/kernels.h"
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <string>
 
@@ -76,13 +77,21 @@ const Kernels& kernels_for(std::string_view wish) {
   return *chosen;
 }
 
-const Kernels& kernels() {
-  static const Kernels& chosen = []() -> const Kernels& {
+namespace {
+
+std::atomic<const Kernels*>& in_use() {
+  static std::atomic<const Kernels*> table = [] {
     const char* wish = std::getenv("BREVIS_CPU");
-    return kernels_for(wish == nullptr ? "" : wish);
+    return &kernels_for(wish == nullptr ? "" : wish);
   }();
-  return chosen;
+  return table;
 }
+
+}  // namespace
+
+const Kernels& kernels() { return *in_use().load(std::memory_order_relaxed); }
+
+void use_kernels(const Kernels& table) { in_use().store(&table, std::memory_order_relaxed); }
 
 std::span<const Kernels> all_kernels() { return {tables().rows.data(), tables().count}; }
 

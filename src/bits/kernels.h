@@ -117,6 +117,8 @@ const Kernels& kernels();
 const Kernels& kernels_for(std::string_view wish);
 // Every table that this CPU can run, scalar first: for tests and benchmarks.
 std::span<const Kernels> all_kernels();
+// For tests and benchmarks: kernels() gives this one from now on.
+void use_kernels(const Kernels& table);
 
 // What kernels.cc puts together; only it and the variants need these.
 void fill_scalar_words(Kernels& table);    // kernels_words.cc

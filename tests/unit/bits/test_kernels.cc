@@ -52,6 +52,16 @@ TEST_CASE("kernels: a wish for a CPU is met or the nearest lesser taken, with a 
   set_log_sink(nullptr);
 }
 
+TEST_CASE("kernels: any table can be put to use, and taken back") {
+  const bits::Kernels& before = bits::kernels();
+  for (const auto& table : bits::all_kernels()) {
+    bits::use_kernels(table);
+    CHECK(&bits::kernels() == &table);
+  }
+  bits::use_kernels(before);
+  CHECK(&bits::kernels() == &before);
+}
+
 TEST_CASE("kernels: the reciprocal divides every state by every frequency") {
   test::Random random(9);
   __extension__ using Wide = unsigned __int128;
