@@ -114,7 +114,7 @@ def case_many_threads_fault_many_files():
         in_threads(64, fault)
         for mapping in mappings:
             mapping.close()
-        expect(max(longest) < 5, f"a page took {max(longest):.1f} s")
+        expect(max(longest) < (60 if harness.sanitized() else 5), f"a page took {max(longest):.1f} s")
         waiting = pathlib.Path("/sys/fs/fuse/connections", mount.device().split(":")[1], "waiting")
         if waiting.exists():
             until(lambda: waiting.read_text().strip() == "0", "requests are still waiting")
