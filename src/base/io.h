@@ -90,7 +90,9 @@ class File {
 // A file written beside its final name and renamed over it once complete: path + ".tmp-XXXXXX" until commit().
 class AtomicFile {
  public:
-  // `overwrite` false: commit() fails with invalid_argument when something of that name exists by then.
+  // `overwrite` false: fails with invalid_argument when something of that name exists, and so does commit() when it
+  // exists by then. Only a regular file is ever overwritten, no device or pipe. Others can read it once its mode is
+  // set.
   static Result<AtomicFile> create(const std::string& path, bool overwrite);
   AtomicFile(AtomicFile&&) noexcept = default;
   AtomicFile& operator=(AtomicFile&&) noexcept = delete;
@@ -104,7 +106,8 @@ class AtomicFile {
   // Reads back what was appended.
   Status read_exact(uint64_t offset, MutByteSpan out) const;
 
-  // Permission bits and times of the final file.
+  // Permission bits and times of the final file. Set-user-id and set-group-id are left out: they were given by the
+  // owner of another file, and this one may belong to somebody else.
   Status set_mode_and_times(uint32_t mode, int64_t atime_ns, int64_t mtime_ns);
   // fsync, rename, fsync of the directory. After this the file is durable under its name.
   Status commit();

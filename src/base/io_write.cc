@@ -75,6 +75,10 @@ int rename_new(const std::string& from, const std::string& to) {
   return 0;
 }
 
+Error exists_already(const std::string& path) {
+  return make_error(Errc::invalid_argument, "'" + path + "' exists already and is left as it is");
+}
+
 struct timespec to_timespec(int64_t ns) {
   constexpr int64_t kSecond = 1'000'000'000;
   int64_t seconds = ns / kSecond, rest = ns % kSecond;
@@ -85,15 +89,30 @@ struct timespec to_timespec(int64_t ns) {
   return time;
 }
 
+// What commit() would refuse, and what it must not replace, told before hours of work and not after them.
+Status check_target(const std::string& path, bool overwrite) {
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) != 0)
+    return errno == ENAMETOOLONG ? Status(Error::from_errno(errno, doing("creating", path))) : Status();
+  if (!overwrite) return exists_already(path);
+  // A link is looked through: renaming over /dev/stdout would take it from everybody.
+  if (S_ISLNK(found.st_mode) && ::stat(path.c_str(), &found) != 0) return {};
+  if (S_ISREG(found.st_mode)) return {};
+  return make_error(Errc::invalid_argument,
+                    "'" + path + "' is no regular file and is left as it is: name another target");
+}
+
 }  // namespace
 
 Result<AtomicFile> AtomicFile::create(const std::string& path, bool overwrite) {
+  BREVIS_TRY(check_target(path, overwrite));
   AtomicFile file;
   for (int attempt = 0; attempt < 100; ++attempt) {
     file.temporary_ = temporary_name(path);
     if (const int injected = injected_fault("write", path, 0))
       return Error::from_errno(injected, doing("creating", path));
-    file.fd_ = UniqueFd(::open(file.temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    // Nobody else's until it has the mode of what it is made from, which may be a secret.
+    file.fd_ = UniqueFd(::open(file.temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (file.fd_) {
       file.path_ = path;
       file.overwrite_ = overwrite;
@@ -129,7 +148,7 @@ Status AtomicFile::read_exact(uint64_t offset, MutByteSpan out) const {
 }
 
 Status AtomicFile::set_mode_and_times(uint32_t mode, int64_t atime_ns, int64_t mtime_ns) {
-  if (::fchmod(fd_.get(), mode & 07777) != 0) return Error::from_errno(errno, doing("setting the mode of", path_));
+  if (::fchmod(fd_.get(), mode & 0777) != 0) return Error::from_errno(errno, doing("setting the mode of", path_));
   const struct timespec times[2] = {to_timespec(atime_ns), to_timespec(mtime_ns)};
   if (::futimens(fd_.get(), times) != 0) return Error::from_errno(errno, doing("setting the times of", path_));
   return {};
@@ -148,8 +167,7 @@ Status AtomicFile::commit() {
       failed = rename_new(temporary_, path_);
     }
   }
-  if (failed == EEXIST && !overwrite_)
-    return make_error(Errc::invalid_argument, "'" + path_ + "' exists already and is left as it is");
+  if (failed == EEXIST && !overwrite_) return exists_already(path_);
   if (failed != 0) return Error::from_errno(failed, doing("renaming a finished file to", path_));
   fd_.reset();
   return sync_directory_of(path_);

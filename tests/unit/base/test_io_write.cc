@@ -75,12 +75,17 @@ TEST_CASE("without commit nothing stays behind") {
 TEST_CASE("an existing file is replaced only when asked") {
   const TempDir dir;
   write_file(dir / "out", "old");
+  const auto early = AtomicFile::create(dir / "out", false);
+  CHECK(early.error().kind() == Errc::invalid_argument);
+  CHECK(early.error().message().find("exists already") != std::string::npos);
   {
+    REQUIRE(remove_file(dir / "out"));
     AtomicFile file = AtomicFile::create(dir / "out", false).value();
     REQUIRE(file.append(as_bytes("new")));
-    const Status refused = file.commit();
-    CHECK(refused.error().kind() == Errc::invalid_argument);
-    CHECK(refused.error().message().find("exists already") != std::string::npos);
+    write_file(dir / "out", "old");  // by somebody else, meanwhile
+    const Status late = file.commit();
+    CHECK(late.error().kind() == Errc::invalid_argument);
+    CHECK(late.error().message().find("exists already") != std::string::npos);
   }
   CHECK(read_file(dir / "out") == ByteVector{'o', 'l', 'd'});
   {
@@ -90,6 +95,36 @@ TEST_CASE("an existing file is replaced only when asked") {
   }
   CHECK(read_file(dir / "out") == ByteVector{'n', 'e', 'w'});
   CHECK(names_in(dir.path()) == Names{"out"});
+}
+
+TEST_CASE("what is no regular file is never replaced, nor a link to it") {
+  const TempDir dir;
+  REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);
+  REQUIRE(make_symlink("pipe", dir / "link"));
+  REQUIRE(make_directories(dir / "directory"));
+  for (const char* name : {"pipe", "link", "directory"}) {
+    const auto refused = AtomicFile::create(dir / name, true);
+    CHECK(refused.error().kind() == Errc::invalid_argument);
+    CHECK(refused.error().message().find("no regular file") != std::string::npos);
+  }
+  CHECK(names_in(dir.path()).size() == 3);
+  REQUIRE(make_symlink("nowhere", dir / "dangling"));
+  CHECK(AtomicFile::create(dir / "dangling", true).has_value());
+}
+
+TEST_CASE("a file is its owner's alone until its mode is set, and never runs as its owner") {
+  const TempDir dir;
+  AtomicFile file = AtomicFile::create(dir / "out", false).value();
+  CHECK((stat_at(AT_FDCWD, dir / names_in(dir.path()).at(0), true).value().mode & 07777) == 0600);
+  REQUIRE(file.set_mode_and_times(0106755, 0, 0));
+  REQUIRE(file.commit());
+  CHECK((stat_at(AT_FDCWD, dir / "out", true).value().mode & 07777) == 0755);
+}
+
+TEST_CASE("a name that does not fit is refused before anything is written") {
+  const TempDir dir;
+  CHECK(AtomicFile::create(dir / std::string(256, 'n'), true).error().os_errno() == ENAMETOOLONG);
+  CHECK(names_in(dir.path()).empty());
 }
 
 TEST_CASE("a name that only just fits leaves room for the temporary one") {
