@@ -4,6 +4,8 @@
 #include <fcntl.h>
 
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "base/io.h"
 
@@ -31,6 +33,21 @@ std::string name_of(const std::string& path) {
   return clean.filename().empty() ? clean.parent_path().filename().string() : clean.filename().string();
 }
 
+using Identity = std::pair<uint64_t, uint64_t>;  // device and inode
+
+std::optional<Identity> identity_of(const std::string& path) {
+  const auto stat = stat_at(AT_FDCWD, path, true);
+  return stat ? std::optional<Identity>({stat->device, stat->inode}) : std::nullopt;
+}
+
+// The name of an archive that was being written: see AtomicFile.
+bool is_left_over(const std::string& path) {
+  constexpr std::string_view kMark = ".brv.tmp-";
+  constexpr size_t kLetters = 6;
+  return path.size() > kMark.size() + kLetters &&
+         path.compare(path.size() - kMark.size() - kLetters, kMark.size(), kMark) == 0;
+}
+
 class Walk {
  public:
   Walk(const PackOptions& options, Inventory& out) : options_(options), out_(out) {}
@@ -41,6 +58,11 @@ class Walk {
     root_ = stdfs::canonical(source, failed);
     if (failed) return Error::from_errno(failed.value(), "finding '" + source + "'");
     in_place_ = target.empty();
+    target_ = identity_of(options_.target);
+    if (target_ && identity_of(source) == target_)
+      return make_error(Errc::invalid_argument, "'" + source +
+                                                    "' is source and target; without -o archives go beside their "
+                                                    "sources");
     directory(source, in_place_ ? source : target, 0);
     return {};
   }
@@ -62,6 +84,7 @@ class Walk {
     if (depth > kMaxDepth)
       return fail(source, make_error(Errc::invalid_argument, "'" + source + "' is nested deeper than " +
                                                                  std::to_string(kMaxDepth) + " directories"));
+    if (target_ && identity_of(source) == target_) return;  // what an earlier run made
     auto entries = list_directory_at(AT_FDCWD, source);
     if (!entries) return fail(source, std::move(entries).error());
     if (!in_place_) out_.directories.push_back(target);
@@ -74,8 +97,11 @@ class Walk {
     if (stat->is_symlink()) return link(source, target, depth);
     if (stat->is_directory()) return directory(source, target, depth + 1);
     if (stat->is_regular()) return file(source, target, stat->size);
-    Item item{source, target, PackAction::skipped, {}, 0, true, std::nullopt};
-    out_.items.push_back(std::move(item));
+    skip(source, target, "neither file, directory nor link: left out");
+  }
+
+  void skip(const std::string& source, const std::string& target, const std::string& note) {
+    out_.items.push_back({source, target, PackAction::skipped, {}, 0, true, std::nullopt, note});
   }
 
   void link(const std::string& source, const std::string& target, int depth) {
@@ -98,7 +124,7 @@ class Walk {
       return fail(source, make_error(Errc::invalid_argument, "'" + source + "' is a link to '" + *text +
                                                                  "', outside the tree; --follow packs what it points "
                                                                  "to"));
-    Item item{source, target, PackAction::linked, *text, 0, true, std::nullopt};
+    Item item{source, target, PackAction::linked, *text, 0, true, std::nullopt, {}};
     // An absolute link would go on pointing into the source tree.
     if (!text->empty() && text->front() == '/' && !failed)
       item.link_target = real.lexically_relative(stdfs::canonical(stdfs::path(source).parent_path(), failed)).string();
@@ -106,7 +132,8 @@ class Walk {
   }
 
   void file(const std::string& source, const std::string& target, uint64_t bytes) {
-    Item item{source, target, PackAction::copied, {}, bytes, true, std::nullopt};
+    if (is_left_over(source)) return skip(source, target, "left behind by a run that was killed: left out; remove it");
+    Item item{source, target, PackAction::copied, {}, bytes, true, std::nullopt, {}};
     if (ends_with(source, kArchiveSuffix)) {
       if (in_place_) return;
     } else if (bytes >= options_.opaque_min || ends_with(source, ".safetensors") || is_safetensors(source)) {
@@ -128,6 +155,7 @@ class Walk {
   const PackOptions& options_;
   Inventory& out_;
   stdfs::path root_;
+  std::optional<Identity> target_;  // when it exists
   bool in_place_ = false;
 };
 
@@ -138,8 +166,32 @@ bool is_existing_directory(const std::string& path) {
 
 // A file named on the command line.
 void single_file(const std::string& source, const std::string& target, uint64_t bytes, Inventory& out) {
-  out.items.push_back({source, target, PackAction::packed, {}, bytes, false, std::nullopt});
+  out.items.push_back({source, target, PackAction::packed, {}, bytes, false, std::nullopt, {}});
   out.bytes += bytes;
+}
+
+// No item may write where another one writes or reads: with --force the first would be gone.
+void refuse_clashes(Inventory& inventory) {
+  std::set<Identity> sources;
+  for (const Item& item : inventory.items)
+    if (item.action == PackAction::packed || item.action == PackAction::copied)
+      if (const auto identity = identity_of(item.source)) sources.insert(*identity);
+  std::map<std::string, std::string> targets;
+  for (Item& item : inventory.items) {
+    if (item.action == PackAction::failed || item.action == PackAction::skipped) continue;
+    std::string clash;
+    const auto [at, fresh] = targets.emplace(stdfs::path(item.target).lexically_normal().string(), item.source);
+    const auto there = stat_at(AT_FDCWD, item.target, false);
+    if (!fresh) {
+      clash = "is that of '" + at->second + "', too";
+    } else if (there && sources.count({there->device, there->inode}) != 0) {
+      clash = "is a source itself";
+    }
+    if (clash.empty()) continue;
+    item.action = PackAction::failed;
+    item.error = make_error(Errc::invalid_argument, "'" + item.source + "': its target '" + item.target + "' " + clash +
+                                                        "; name another target");
+  }
 }
 
 }  // namespace
@@ -170,6 +222,7 @@ Result<Inventory> take_inventory(const PackOptions& options) {
     }
     single_file(source, target, stat.size, out);
   }
+  refuse_clashes(out);
   return out;
 }
 

@@ -18,6 +18,7 @@ struct Item {
   uint64_t bytes = 0;                      // of the source
   bool in_tree = false;
   std::optional<Error> error;  // failed
+  std::string note;            // skipped: why
 };
 
 struct Inventory {

@@ -63,7 +63,7 @@ PackedFile plain_item(const PackOptions& options, const Item& item) {
   out.bytes_in = out.bytes_out = item.bytes;
   Status done;
   if (item.action == PackAction::failed) done = *item.error;
-  if (item.action == PackAction::skipped) out.warning = "neither file, directory nor link: left out";
+  if (item.action == PackAction::skipped) out.warning = item.note;
   if (!options.dry_run && item.action == PackAction::copied) done = copy_file(item, options.force);
   if (!options.dry_run && item.action == PackAction::linked) done = make_link(item, options.force);
   if (!done) {

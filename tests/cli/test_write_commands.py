@@ -178,6 +178,44 @@ class Pack(CliCase):
         self.good(self.pack("tree", "-o", "out3", "--follow"))
         self.assertEqual(self.good(self.brevis("cat", "out3/snapshot/model.safetensors.brv")).out, model())
 
+    # A source is never written over, and no archive over another one of the same run, whatever --force says.
+    def test_clashes(self):
+        one, two = model(1), model(2)
+        self.write("a/m.safetensors", one)
+        self.write("b/m.safetensors", two)
+        self.write("both/m.safetensors", one)
+        self.fails(self.pack("a/m.safetensors", "-o", "a/m.safetensors", "--force"), 73, "a/m.safetensors", "source itself")
+        os.symlink("m.safetensors", self.dir / "a/link")
+        self.fails(self.pack("a/link", "-o", "a/m.safetensors", "--force"), 73, "source itself")
+        self.assertEqual((self.dir / "a/m.safetensors").read_bytes(), one)
+        self.fails(self.pack("a/m.safetensors", "b/m.safetensors", "-o", "out", "--force"), 73, "b/m.safetensors", "a/m.safetensors")
+        self.assertEqual(self.good(self.brevis("cat", "out/m.safetensors.brv")).out, one)
+        self.good(self.pack("b/m.safetensors", "-o", "both/m.safetensors.brv"))
+        self.fails(self.pack("both", "-o", "out2", "--force"), 73, "m.safetensors.brv")
+        self.assertEqual(self.good(self.brevis("cat", "out2/m.safetensors.brv")).out, one)
+        self.fails(self.pack("both", "-o", "both/.", "--force"), 2, "source and target")
+
+    def test_target_inside_the_source(self):
+        self.write("tree/m.safetensors", model())
+        self.good(self.pack("tree", "-o", "tree/packed"))
+        self.good(self.pack("tree", "-o", "tree/packed", "--force"))
+        self.assertEqual(os.listdir(self.dir / "tree/packed"), ["m.safetensors.brv"])
+
+    def test_left_overs_are_not_packed(self):
+        self.write("tree/m.safetensors", model())
+        self.write("tree/m.safetensors.brv.tmp-abc012", os.urandom(70000))
+        run = self.good(self.pack("tree"))
+        self.assertIn("m.safetensors.brv.tmp-abc012: left behind", run.err)
+        self.assertEqual(len(os.listdir(self.dir / "tree")), 3)
+
+    def test_devices_are_not_replaced(self):
+        self.write("m.safetensors", model())
+        os.mkfifo(self.dir / "pipe")
+        self.fails(self.pack("m.safetensors", "-o", "pipe", "--force"), 73, "no regular file")
+        self.good(self.pack("m.safetensors"))
+        self.fails(self.brevis("extract", "m.safetensors.brv", "-o", "pipe", "--force"), 73, "no regular file")
+        self.assertTrue((self.dir / "pipe").is_fifo())
+
     def test_opaque_min(self):
         self.write("tree/big.bin", b"a" * 5000)
         self.good(self.pack("tree", "-o", "out"))
