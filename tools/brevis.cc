@@ -19,6 +19,7 @@ constexpr CommandRow kCommands[] = {
     {"extract", nullptr, "the original files, from an archive or a tree", cmd_extract},
     {"cat", nullptr, "bytes of the original file to standard output", cmd_cat},
     {"diff", nullptr, "tensors added, removed and changed", cmd_diff},
+    {"bench", nullptr, "speed in memory, beside memcpy and zstd", cmd_bench},
 };
 
 void print_help(std::FILE* out) {

@@ -22,8 +22,9 @@ constexpr unsigned kMostJobs = 1024;  // a slip of the finger must not starve th
 constexpr std::array kKnownNames = {"ALLOW_TRUNCATED", "CONTINUE_ON_ERROR", "DIGEST", "DRY_RUN",    "FOLLOW",
                                     "FORCE",           "FRAME_SIZE",        "JOBS",   "JSON",       "LENGTH",
                                     "MEMORY",          "NO_VERIFY",         "OFFSET", "OPAQUE_MIN", "OUTPUT",
-                                    "PROGRAM",         "PROGRESS",          "QUICK",  "QUIET",      "STRICT",
-                                    "TENSOR",          "VERBOSE",           "VERIFY"};
+                                    "PROGRAM",         "PROGRESS",          "QUICK",  "QUIET",      "REPORT",
+                                    "ROUNDS",          "SECONDS",           "STRICT", "TENSOR",     "VERBOSE",
+                                    "VERIFY"};
 // Names that others of the house read: kernels, tests, scripts, the mount.
 constexpr std::array kOtherNames = {"CPU",          "BUILD",          "CORPUS",        "FAULT",       "TEST_DATA",
                                     "ACCEPT",       "SOURCE",         "MOUNTPOINT",    "FOREGROUND",  "CACHE_DIR",

@@ -19,5 +19,6 @@ int cmd_fsck(int argc, char** argv);
 int cmd_extract(int argc, char** argv);
 int cmd_cat(int argc, char** argv);
 int cmd_diff(int argc, char** argv);
+int cmd_bench(int argc, char** argv);
 
 }  // namespace brevis::tools
