@@ -3,10 +3,11 @@
 // The page of a benchmark: tables, and plots drawn as SVG in the page itself. No script, no font, no picture from
 // anywhere. Text that comes from files is escaped.
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 
-#include "base/io.h"
 #include "brevis/bench.h"
 
 namespace brevis {
@@ -198,11 +199,15 @@ std::string page_of(const BenchReport& report) {
 
 }  // namespace
 
+// Not by rename: what `path` names may be a terminal or a pipe.
 Status write_bench_page(const BenchReport& report, const std::string& path) {
-  BREVIS_ASSIGN(AtomicFile file, AtomicFile::create(path, true));
+  errno = 0;
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
   const std::string page = page_of(report);
-  BREVIS_TRY(file.append({reinterpret_cast<const uint8_t*>(page.data()), page.size()}));
-  return file.commit();
+  file.write(page.data(), static_cast<std::streamsize>(page.size()));
+  file.close();
+  if (!file) return Error::from_errno(errno != 0 ? errno : EIO, "writing '" + path + "'");
+  return {};
 }
 
 }  // namespace brevis

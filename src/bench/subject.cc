@@ -149,8 +149,7 @@ class Loader {
         const archive::FrameEntry& entry = manifest_.frames[record.first_frame[region] + i];
         const uint64_t first = i * record.frame_words[region];
         const uint64_t count = std::min(record.frame_words[region], record.region_words[region] - first);
-        FrameJob job{
-            subject_.programs[number].get(), region, first, {}, entry.checksum, end_, count * word_bytes, {}, {}};
+        FrameJob job{subject_.programs[number].get(), region, first, {}, entry.checksum, end_, count * word_bytes, {}};
         job.stored = ByteSpan(subject_.stored.span()).subspan(entry.offset - begin_, entry.length);
         end_ += (job.bytes + kAlign - 1) / kAlign * kAlign;
         subject_.frames.push_back(std::move(job));
@@ -168,14 +167,7 @@ class Loader {
       BREVIS_TRY(dsl::decode_frame(*job.bound, job.region, job.first_word, job.stored, out, arena));
       const dsl::Program& program = job.bound->program();
       const uint8_t width = program.nodes()[program.regions()[job.region].root].width;
-      const unsigned word_bytes = width / 8;
-      job.target = {out.data(), job.bytes / word_bytes, width};
-      if (word_bytes == bits::lane_bytes(width)) continue;
-      job.widened = bits::OwnedWords(width, job.target.count);
-      const bits::Words lanes = job.widened.words();
-      for (size_t i = 0; i < lanes.count; ++i)
-        std::copy_n(out.data() + i * word_bytes, word_bytes, lanes.data + i * lanes.lane());
-      job.target = lanes;
+      job.target = {out.data(), job.bytes / (width / 8), width};  // the archive's gate knows lanes only
     }
     return {};
   }

@@ -20,10 +20,9 @@ struct FrameJob {
   uint64_t first_word;
   ByteSpan stored;
   uint64_t checksum;
-  size_t at;                 // of its bytes in Subject::words
-  size_t bytes;              // decoded
-  bits::ConstWords target;   // the same as words, for the encoder
-  bits::OwnedWords widened;  // what target views where words are no lanes
+  size_t at;                // of its bytes in Subject::words
+  size_t bytes;             // decoded
+  bits::ConstWords target;  // the same as words
 };
 
 // Streams of one dtype and program.
