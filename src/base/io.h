@@ -133,6 +133,8 @@ Result<std::string> read_link_at(int at, const std::string& path);
 Result<UniqueFd> open_directory(const std::string& path);
 // The directory and its missing parents.
 Status make_directories(const std::string& path);
+// Gives directory `to` the permission bits and times of directory `from`.
+Status copy_directory_attributes(const std::string& from, const std::string& to);
 Status make_symlink(const std::string& target, const std::string& path);
 Status remove_file(const std::string& path);
 // The whole file, refused beyond `limit` bytes.

@@ -189,6 +189,15 @@ Status make_directories(const std::string& path) {
   return {};
 }
 
+Status copy_directory_attributes(const std::string& from, const std::string& to) {
+  BREVIS_ASSIGN(const FileStat stat, stat_at(AT_FDCWD, from, true));
+  if (::chmod(to.c_str(), stat.mode & 0777) != 0) return Error::from_errno(errno, doing("setting the mode of", to));
+  const struct timespec times[2] = {to_timespec(stat.atime_ns), to_timespec(stat.mtime_ns)};
+  if (::utimensat(AT_FDCWD, to.c_str(), times, 0) != 0)
+    return Error::from_errno(errno, doing("setting the times of", to));
+  return {};
+}
+
 Status make_symlink(const std::string& target, const std::string& path) {
   if (::symlink(target.c_str(), path.c_str()) != 0) return Error::from_errno(errno, doing("creating link", path));
   return {};

@@ -87,7 +87,7 @@ class Walk {
     if (target_ && identity_of(source) == target_) return;  // what an earlier run made
     auto entries = list_directory_at(AT_FDCWD, source);
     if (!entries) return fail(source, std::move(entries).error());
-    if (!in_place_) out_.directories.push_back(target);
+    if (!in_place_) out_.directories.push_back({source, target});
     for (const DirEntry& entry : *entries) visit(join(source, entry.name), join(target, entry.name), depth);
   }
 
@@ -200,7 +200,7 @@ Result<Inventory> take_inventory(const PackOptions& options) {
   if (options.sources.empty()) return make_error(Errc::invalid_argument, "nothing to pack: name a file or directory");
   Inventory out;
   const bool several = options.sources.size() > 1;
-  if (several && !options.target.empty()) out.directories.push_back(options.target);
+  if (several && !options.target.empty()) out.directories.push_back({"", options.target});
   for (const std::string& source : options.sources) {
     BREVIS_ASSIGN(const FileStat stat, stat_at(AT_FDCWD, source, true));
     const std::string below = several && !options.target.empty() ? join(options.target, name_of(source)) : "";

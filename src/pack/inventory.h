@@ -21,10 +21,15 @@ struct Item {
   std::string note;            // skipped: why
 };
 
+// A directory to be made; it takes the mode and times of `source` unless that is empty.
+struct Directory {
+  std::string source, target;
+};
+
 struct Inventory {
-  std::vector<std::string> directories;  // to be made, parents first
-  std::vector<Item> items;               // sorted by path within each source
-  uint64_t bytes = 0;                    // of everything to be packed or copied
+  std::vector<Directory> directories;  // parents first
+  std::vector<Item> items;             // sorted by path within each source
+  uint64_t bytes = 0;                  // of everything to be packed or copied
 };
 
 Result<Inventory> take_inventory(const PackOptions& options);

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "base/io.h"
+#include "brevis/log.h"
 #include "dsl/text.h"
 #include "dsl/verify.h"
 #include "pack/inventory.h"
@@ -15,6 +16,7 @@
 namespace brevis {
 namespace {
 
+using pack::Directory;
 using pack::Inventory;
 using pack::Item;
 
@@ -73,6 +75,16 @@ PackedFile plain_item(const PackOptions& options, const Item& item) {
   return out;
 }
 
+// `made`: those that were not there before and copy a source's.
+Status make_all(const Inventory& inventory, std::vector<const Directory*>& made) {
+  for (const Directory& directory : inventory.directories) {
+    const bool is_new = !stat_at(AT_FDCWD, directory.target, false);
+    BREVIS_TRY(make_directories(directory.target));
+    if (is_new && !directory.source.empty()) made.push_back(&directory);
+  }
+  return {};
+}
+
 void add_up(PackReport& report, PackedFile file) {
   if (file.action == PackAction::packed || file.action == PackAction::copied) {
     report.bytes_in += file.bytes_in;
@@ -93,8 +105,10 @@ Result<PackReport> pack_files(const PackOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   BREVIS_TRY(check_options(options));
   BREVIS_ASSIGN(const Inventory inventory, pack::take_inventory(options));
-  if (!options.dry_run)
-    for (const std::string& directory : inventory.directories) BREVIS_TRY(make_directories(directory));
+  std::vector<const Directory*> made;
+  if (!options.dry_run) {
+    BREVIS_TRY(make_all(inventory, made));
+  }
   Pool pool(options.jobs != 0 ? options.jobs : available_cores());
   PackProgress progress;
   progress.bytes_total = inventory.bytes;
@@ -116,6 +130,10 @@ Result<PackReport> pack_files(const PackOptions& options) {
     const auto& error = report.files.back().error;
     if (error && error->kind() == Errc::cancelled) break;
   }
+  // Children before parents, and after everything in them was written. Directories that stood before keep their own.
+  for (auto at = made.rbegin(); at != made.rend(); ++at)
+    if (const Status done = copy_directory_attributes((*at)->source, (*at)->target); !done)
+      log(LogLevel::warning, done.error().message());
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

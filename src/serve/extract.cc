@@ -91,6 +91,7 @@ class Extractor {
       return make_error(Errc::invalid_argument, "name the directory that the tree shall be extracted to");
     BREVIS_ASSIGN(const serve::Walk walk, serve::walk_directory(options_.source));
     BREVIS_TRY(refuse_nesting());
+    if (!stat_at(AT_FDCWD, options_.target, false)) made_.emplace_back(options_.source, options_.target);
     BREVIS_TRY(make_directories(options_.target));
     std::set<std::string> names;
     for (const serve::WalkEntry& entry : walk.entries) {
@@ -110,6 +111,10 @@ class Extractor {
       if (!entry.stat.is_directory() || failed) add(source, target, std::move(outcome));
       if (cancelled || (failed && !options_.continue_on_error)) return {};
     }
+    // Children before parents, after everything in them was written. Directories that stood before keep their own.
+    for (auto at = made_.rbegin(); at != made_.rend(); ++at)
+      if (const Status done = copy_directory_attributes(at->first, at->second); !done)
+        log(LogLevel::warning, done.error().message());
     return {};
   }
 
@@ -124,6 +129,7 @@ class Extractor {
   Result<uint64_t> one_entry(const serve::WalkEntry& entry, const std::set<std::string>& names,
                              const std::string& source, std::string& target) {
     if (entry.stat.is_directory()) {
+      if (!stat_at(AT_FDCWD, target, false)) made_.emplace_back(source, target);
       BREVIS_TRY(make_directories(target));
       return 0;
     }
@@ -278,6 +284,7 @@ class Extractor {
   Pool pool_;
   ExtractReport report_;
   uint64_t done_ = 0, total_ = 0;
+  std::vector<std::pair<std::string, std::string>> made_;  // directories: source and target
 };
 
 }  // namespace

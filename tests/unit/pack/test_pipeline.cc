@@ -215,6 +215,7 @@ TEST_CASE("a tree: archives, copies, links kept, links out of it refused or foll
   test::write_file(dir / "in/old.brv", "whatever");
   test::write_file(dir / "outside", "here");
   REQUIRE(make_symlink("sub/model.safetensors", dir / "in/link"));
+  REQUIRE(chmod((dir / "in/sub").c_str(), 0750) == 0);
   auto report = pack_one(dir / "in", dir / "out");
   CHECK(report.first_error() == nullptr);
   CHECK(unpacked(dir / "out/sub/model.safetensors.brv") == model);
@@ -222,6 +223,11 @@ TEST_CASE("a tree: archives, copies, links kept, links out of it refused or foll
   CHECK(unpacked(dir / "out/tokenizer.json.brv") == ByteVector(100000, 'x'));
   CHECK(test::read_file(dir / "out/config.json") == ByteVector{'{', '}'});
   CHECK(test::read_file(dir / "out/old.brv").size() == 8);
+  const auto before = stat_at(AT_FDCWD, dir / "in/sub", true), after = stat_at(AT_FDCWD, dir / "out/sub", true);
+  REQUIRE(before);
+  REQUIRE(after);
+  CHECK((after->mode & 07777) == 0750);
+  CHECK(after->mtime_ns == before->mtime_ns);
   const auto link = read_link_at(AT_FDCWD, dir / "out/link");
   REQUIRE(link);
   CHECK(*link == "sub/model.safetensors");
