@@ -33,8 +33,9 @@ TempDir::~TempDir() {
 void write_file(const std::string& path, ByteSpan bytes) {
   if (const auto parent = fs::path(path).parent_path(); !parent.empty()) fs::create_directories(parent);
   const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "wb"));
-  if (!file || std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size() || std::fflush(file.get()) != 0)
-    throw std::runtime_error("cannot write " + path);
+  const bool written =
+      file && (bytes.empty() || std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size());
+  if (!written || std::fflush(file.get()) != 0) throw std::runtime_error("cannot write " + path);
 }
 
 void write_file(const std::string& path, std::string_view text) { write_file(path, as_bytes(text)); }
