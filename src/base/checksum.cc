@@ -5,6 +5,9 @@
 
 #include <openssl/evp.h>
 #include <xxhash.h>
+#ifdef BREVIS_HAS_XXH_DISPATCH
+#include <xxh_x86dispatch.h>  // lets the functions below use the widest vectors of the CPU
+#endif
 
 namespace brevis {
 
