@@ -23,8 +23,13 @@ constexpr std::array kVariants = {
             [](Kernels& table) {
               fill_scalar_words(table);
               fill_scalar_rans(table);
+              fill_scalar_merge(table);
               fill_scalar_huffman(table);
             }},
+#if defined(__x86_64__)
+    Variant{"avx2", cpu_has_avx2, fill_avx2},
+    Variant{"avx512", cpu_has_avx512, fill_avx512},
+#endif
 };
 
 // Names that BREVIS_CPU may have, least first, whether or not this build has kernels for them.

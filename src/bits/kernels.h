@@ -25,18 +25,41 @@ struct RansCursor {
   size_t words_left() const { return static_cast<size_t>(end - next) / 2; }
 };
 
+// An alias table by bytes, for vectors that look many entries up at once. The 4,096 slots stand in 16, 32 or 64 equal
+// buckets of two sides, with a symbol each; a bucket that has but one symbol has it on both. Arrays by bucket have 64
+// entries, those of fewer buckets several times in a row: entry slot >> 6 is always that of the slot.
+struct alignas(64) AliasPlanes {
+  uint8_t threshold[64];     // by bucket: its first slot of side 1, modulo 256
+  uint8_t symbol[2][64];     // by side and bucket
+  uint8_t offset[2][2][64];  // by side, byte (low first) and bucket: what to take off the slot, mod 4,096, for its rank
+  uint8_t frequency[2][64];  // by byte and symbol: 16 times its frequency
+};
+
 // An alias table of 4,096 slots as decoders want it, in two equal forms.
 struct AliasDecoder {
   static constexpr unsigned kScaleBits = 12;
-  unsigned log_buckets;   // 4, 5 or 6; bucket = slot >> (12 - log_buckets)
+  unsigned log_buckets;   // 4, 5 or 6; no symbol is above
   const uint32_t* slots;  // by slot: frequency | rank << 12 | symbol << 24
-  // By bucket, 64 entries each (those beyond the last bucket are zero): the first slot that belongs to the second
-  // symbol, then for first and second symbol its frequency, what to take off the slot (mod 4,096) to get the rank, and
-  // the symbol itself.
-  const uint16_t* threshold;
-  const uint16_t* frequency[2];
-  const uint16_t* offset[2];
-  const uint8_t* symbol[2];
+  const AliasPlanes* planes;
+};
+
+// A field of b bits that was packed, to be placed in words: field i << shift.
+struct PackedField {
+  const uint8_t* data;
+  size_t bytes;  // at least what the fields of all words take
+  unsigned b;    // 1 .. bits of the word's lane - 1
+  unsigned shift;
+};
+
+// Words made of one alias-coded field and others that are packed, from payloads to words in one go.
+struct AliasMerge {
+  static constexpr size_t kMaxFields = 4;
+  AliasDecoder table;
+  const uint32_t* values;  // 64: what a symbol stands for, at its place in the word
+  unsigned counted;        // a symbol whose occurrences are counted; 64 and more: none
+  PackedField fields[kMaxFields];
+  size_t field_count;
+  size_t first;  // the word of the fields that the next symbol belongs to
 };
 
 // One symbol's constants for encoding: x / frequency without a division, since
@@ -50,14 +73,14 @@ struct RansSymbol {
 
 struct AliasEncoder {
   const RansSymbol* symbols;  // 64, those with no frequency all zero
-  const uint16_t* slot_of;    // 4,096: start + rank -> slot
+  const uint16_t* slot_of;    // 4,096: start + rank -> slot; one more can be read
 };
 
 // Slots are start + rank.
 struct RansDecoder {
   unsigned scale_bits;    // 12..16
   const uint32_t* slots;  // by slot: frequency | rank << 16
-  const void* words;      // by slot: the word, in the lane of its width
+  const void* words;      // by slot: the word, in the lane of its width; 3 bytes more can be read
 };
 
 struct RansEncoder {
@@ -93,7 +116,11 @@ struct Kernels {
   // Decodes rounds of cursor.lanes symbols each, symbol by symbol in lane order, for as long as at least `lanes` words
   // are left before a round (so that nothing needs checking inside it) and at most `rounds`; gives the rounds done.
   size_t (*alias_decode)(const AliasDecoder& table, RansCursor& cursor, uint8_t* out, size_t rounds);
-  // The same over words of any width; out.count = rounds * lanes.
+  // The same for whole words of 1, 2 or 4 bytes (by log2 of that), also at unaligned places: values[symbol] or-ed with
+  // the fields from merge.first on. `counted` grows by the occurrences of
+  // merge.counted. May stop earlier than alias_decode would.
+  size_t (*merge_alias[3])(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, size_t rounds, size_t& counted);
+  // As alias_decode, over words of any width; out.count = rounds * lanes.
   size_t (*rans_decode)(const RansDecoder& table, RansCursor& cursor, Words out, size_t rounds);
 
   // Encodes in[count - 1] down to in[0], symbol i in lane i % lanes, from the states given. Writes the 16-bit words
@@ -120,9 +147,18 @@ std::span<const Kernels> all_kernels();
 // For tests and benchmarks: kernels() gives this one from now on.
 void use_kernels(const Kernels& table);
 
-// What kernels.cc puts together; only it and the variants need these.
-void fill_scalar_words(Kernels& table);    // kernels_words.cc
-void fill_scalar_rans(Kernels& table);     // kernels_rans.cc
-void fill_scalar_huffman(Kernels& table);  // kernels_huffman.cc
+// What kernels.cc puts together; only it and the variants need these. Each fills what its file has.
+void fill_scalar_words(Kernels& table);
+void fill_scalar_rans(Kernels& table);
+void fill_scalar_merge(Kernels& table);
+void fill_scalar_huffman(Kernels& table);
+bool cpu_has_avx2();
+void fill_avx2(Kernels& table);
+void fill_avx2_words(Kernels& table);
+void fill_avx2_rans(Kernels& table);
+bool cpu_has_avx512();
+void fill_avx512(Kernels& table);
+void fill_avx512_words(Kernels& table);
+void fill_avx512_rans(Kernels& table);
 
 }  // namespace brevis::bits

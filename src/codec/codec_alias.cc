@@ -16,7 +16,7 @@
 #include "bits/bit_io.h"
 #include "bits/kernels.h"
 #include "bits/log2.h"
-#include "codec/codec.h"
+#include "codec/alias.h"
 #include "codec/frequencies.h"
 #include "codec/lanes.h"
 
@@ -37,18 +37,14 @@ class AliasTable final : public Table {
       : frequencies_(frequencies), log_buckets_(log_buckets) {
     share_buckets();
     number_slots();
+    fill_planes();
   }
 
   uint32_t frequency(uint64_t symbol) const { return symbol < kMaxSymbols ? frequencies_[symbol] : 0; }
 
   bits::AliasDecoder decoder() const {
     std::call_once(slots_once_, [this] { fill_slots(); });
-    return {log_buckets_,
-            slots_.get(),
-            threshold_.data(),
-            {frequency_[0].data(), frequency_[1].data()},
-            {offset_[0].data(), offset_[1].data()},
-            {symbol_[0].data(), symbol_[1].data()}};
+    return {log_buckets_, slots_.get(), &planes_};
   }
 
   bits::AliasEncoder encoder() const {
@@ -59,7 +55,7 @@ class AliasTable final : public Table {
  private:
   struct Encoder {
     std::array<bits::RansSymbol, kMaxSymbols> symbols{};
-    std::array<uint16_t, kScale> slot_of;
+    std::array<uint16_t, kScale + 1> slot_of;  // kernels may read the one more
   };
 
   unsigned buckets() const { return 1u << log_buckets_; }
@@ -100,10 +96,23 @@ class AliasTable final : public Table {
       const uint32_t from[3] = {b * bucket_slots(), threshold_[b], (b + 1) * bucket_slots()};
       for (unsigned side = 0; side < 2; ++side) {
         const unsigned s = symbol_[side][b];
-        frequency_[side][b] = static_cast<uint16_t>(frequencies_[s]);
         offset_[side][b] = static_cast<uint16_t>((from[side] - used[s]) % kScale);
         used[s] += from[side + 1] - from[side];
       }
+    }
+  }
+
+  void fill_planes() {
+    for (unsigned at = 0; at < 64; ++at) {
+      const unsigned b = at >> (6 - log_buckets_);
+      planes_.threshold[at] = static_cast<uint8_t>(threshold_[b]);
+      for (unsigned side = 0; side < 2; ++side) {
+        planes_.symbol[side][at] = symbol_[side][b];
+        for (unsigned byte = 0; byte < 2; ++byte)
+          planes_.offset[side][byte][at] = static_cast<uint8_t>(offset_[side][b] >> 8 * byte);
+      }
+      for (unsigned byte = 0; byte < 2; ++byte)
+        planes_.frequency[byte][at] = static_cast<uint8_t>(frequencies_[at] << 4 >> 8 * byte);
     }
   }
 
@@ -134,9 +143,10 @@ class AliasTable final : public Table {
 
   Frequencies frequencies_;
   unsigned log_buckets_;
-  alignas(64) std::array<uint16_t, 64> threshold_{};
-  alignas(64) std::array<std::array<uint16_t, 64>, 2> frequency_{}, offset_{};
-  alignas(64) std::array<std::array<uint8_t, 64>, 2> symbol_{};
+  std::array<uint16_t, 64> threshold_{};  // by bucket; the two next by side and bucket
+  std::array<std::array<uint16_t, 64>, 2> offset_{};
+  std::array<std::array<uint8_t, 64>, 2> symbol_{};
+  bits::AliasPlanes planes_;
   // What one side alone needs is made when it is first needed: archives may have many tables.
   mutable std::once_flag slots_once_, encoder_once_;
   mutable std::unique_ptr<uint32_t[]> slots_;
@@ -169,13 +179,12 @@ Status decode(const Table* table, ByteSpan payload, bits::Words out) {
   LaneReader reader;
   BREVIS_TRY(reader.open(payload, out.count));
   const bits::AliasDecoder decoder = own(table).decoder();
-  const unsigned lanes = reader.cursor().lanes;
-  const size_t rounds = bits::kernels().alias_decode(decoder, reader.cursor(), out.data, out.count / lanes);
-  return reader.finish(out.data, rounds * lanes, out.count, [&](uint32_t& state) {
-    const uint32_t entry = decoder.slots[state % kScale];
-    state = (entry & 0xfff) * (state >> kScaleBits) + (entry >> 12 & 0xfff);
-    return static_cast<uint8_t>(entry >> 24);
-  });
+  const auto kernel = bits::kernels().alias_decode;
+  const size_t lanes = reader.cursor().lanes;
+  size_t done = lanes * kernel(decoder, reader.cursor(), out.data, out.count / lanes);
+  reader.pad();
+  done += lanes * kernel(decoder, reader.cursor(), out.data + done, (out.count - done) / lanes);
+  return reader.finish(done, out.count, [&](size_t i, uint32_t& state) { out.data[i] = alias_take(decoder, state); });
 }
 
 Result<ByteVector> train(const Histogram& histogram) {
@@ -219,6 +228,8 @@ uint64_t estimate(const Table* table, const Histogram& histogram) {
 }
 
 }  // namespace
+
+bits::AliasDecoder alias_decoder(const Table* table) { return own(table).decoder(); }
 
 const CodecSpec alias_codec = {.id = CodecId::alias,
                                .name = "alias",

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "bits/kernels.h"
-#include "codec/codec.h"
+#include "codec/packed.h"
 
 namespace brevis::codec {
 namespace {
@@ -14,21 +14,11 @@ namespace {
 bool accepts(unsigned width) { return width >= 1 && width <= 64; }
 
 Status decode(const Table*, ByteSpan payload, bits::Words out) {
-  auto corrupt = [&](const std::string& why) { return make_error(Errc::corrupt, "packed payload: " + why); };
-  if (out.count == 0) return payload.empty() ? Status{} : corrupt("bytes but no words");
-  if (payload.empty()) return corrupt("no bytes for " + std::to_string(out.count) + " words");
-  const unsigned b = payload[0];
-  const ByteSpan fields = payload.subspan(1);
-  if (b > out.width) return corrupt(std::to_string(b) + "-bit fields for words of " + std::to_string(out.width));
-  const size_t bits = out.count * b;
-  if (fields.size() != (bits + 7) / 8)
-    return corrupt(std::to_string(fields.size()) + " bytes for " + std::to_string(out.count) + " fields of " +
-                   std::to_string(b) + " bits");
-  if (bits % 8 != 0 && fields.back() >> (bits % 8) != 0) return corrupt("its padding is not zero");
-  if (b == 0) {
+  BREVIS_ASSIGN(const PackedFields fields, open_packed(payload, out.count, out.width));
+  if (fields.b == 0) {
     for (uint8_t& byte : out.byte_span()) byte = 0;
   } else {
-    bits::kernels().unpack(fields.data(), b, out);
+    bits::kernels().unpack(fields.bytes.data(), fields.b, out);
   }
   return {};
 }
@@ -50,6 +40,24 @@ uint64_t estimate(const Table*, const Histogram& histogram) {
 }
 
 }  // namespace
+
+Result<PackedFields> open_packed(ByteSpan payload, size_t count, unsigned width) {
+  auto corrupt = [&](const std::string& why) { return make_error(Errc::corrupt, "packed payload: " + why); };
+  if (count == 0) {
+    if (!payload.empty()) return corrupt("bytes but no words");
+    return PackedFields{{}, 0};
+  }
+  if (payload.empty()) return corrupt("no bytes for " + std::to_string(count) + " words");
+  const unsigned b = payload[0];
+  const ByteSpan fields = payload.subspan(1);
+  if (b > width) return corrupt(std::to_string(b) + "-bit fields for words of " + std::to_string(width));
+  const size_t bits = count * b;
+  if (fields.size() != (bits + 7) / 8)
+    return corrupt(std::to_string(fields.size()) + " bytes for " + std::to_string(count) + " fields of " +
+                   std::to_string(b) + " bits");
+  if (bits % 8 != 0 && fields.back() >> (bits % 8) != 0) return corrupt("its padding is not zero");
+  return PackedFields{fields, b};
+}
 
 const CodecSpec packed_codec = {.id = CodecId::packed,
                                 .name = "packed",

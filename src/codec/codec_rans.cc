@@ -93,7 +93,7 @@ class RansTable final : public Table {
   void fill_decoder() const {
     const size_t scale = size_t{1} << alphabet_.scale_bits;
     slots_.resize(scale);
-    slot_words_ = bits::OwnedWords(width_, scale);
+    slot_words_ = bits::OwnedWords(width_, scale + 3);  // kernels may read beyond
     const bits::Words words = slot_words_.words();
     size_t slot = 0;
     for (size_t i = 0; i < alphabet_.words.size(); ++i)
@@ -201,14 +201,18 @@ Status decode(const Table* table, ByteSpan payload, bits::Words out) {
   LaneReader reader;
   BREVIS_TRY(reader.open(payload, out.count));
   const bits::RansDecoder decoder = own(table).decoder();
-  const unsigned lanes = reader.cursor().lanes;
-  const size_t rounds = bits::kernels().rans_decode(decoder, reader.cursor(), out, out.count / lanes);
+  const auto kernel = bits::kernels().rans_decode;
+  const size_t lanes = reader.cursor().lanes;
+  const auto rest_after = [&](size_t done) { return out.part(done, (out.count - done) / lanes * lanes); };
+  size_t done = lanes * kernel(decoder, reader.cursor(), rest_after(0), out.count / lanes);
+  reader.pad();
+  done += lanes * kernel(decoder, reader.cursor(), rest_after(done), (out.count - done) / lanes);
   const uint32_t mask = (1u << decoder.scale_bits) - 1;
   return bits::visit_lane(out.width, [&]<class T>(T) {
-    return reader.finish(out.as<T>().data(), rounds * lanes, out.count, [&](uint32_t& state) {
+    return reader.finish(done, out.count, [&](size_t i, uint32_t& state) {
       const uint32_t slot = state & mask, entry = decoder.slots[slot];
       state = (entry & 0xffff) * (state >> decoder.scale_bits) + (entry >> 16);
-      return static_cast<const T*>(decoder.words)[slot];
+      out.as<T>()[i] = static_cast<const T*>(decoder.words)[slot];
     });
   });
 }

@@ -37,26 +37,41 @@ class LaneReader {
     for (unsigned lane = 0; lane < lanes; ++lane)
       if (states_[lane] < kLowestState) return corrupt("state " + std::to_string(lane) + " is below 2^16");
     cursor_ = {lanes, states_.data(), payload.data() + 4 * lanes, payload.data() + payload.size()};
+    end_ = cursor_.end;
     return {};
   }
 
   bits::RansCursor& cursor() { return cursor_; }
 
-  // Decodes symbols first .. count - 1, looking at every step whether a word is left. `take(state)` gives the word of
-  // the state's slot and moves the state on, short of the refill.
-  template <class T, class Take>
-  Status finish(T* out, size_t first, size_t count, Take&& take) {
+  // Kernels stop when less than a round's words are left, which may be long before the last symbol. From then on
+  // this puts zeros behind the words, so that kernels go on; finish() sees whether they took any of those.
+  void pad() {
+    const size_t left = static_cast<size_t>(cursor_.end - cursor_.next);
+    if (end_ != cursor_.end || left >= 2 * cursor_.lanes) return;
+    std::memcpy(tail_.data(), cursor_.next, left);
+    std::memset(tail_.data() + left, 0, 2 * cursor_.lanes);
+    cursor_.next = tail_.data();
+    end_ = tail_.data() + left;
+    cursor_.end = end_ + 2 * cursor_.lanes;
+  }
+
+  // Decodes symbols first .. count - 1, looking at every step whether a word is left, and makes the end check.
+  // `take(i, state)` stores the word of the state's slot and moves the state on, short of the refill.
+  // Requires: every symbol before `first` was decoded through cursor().
+  template <class Take>
+  Status finish(size_t first, size_t count, Take&& take) {
+    if (cursor_.next > end_) return corrupt("words run out");
     for (size_t i = first; i < count; ++i) {
       uint32_t& state = states_[i % cursor_.lanes];
-      out[i] = take(state);
+      take(i, state);
       if (state >= kLowestState) continue;
-      if (cursor_.next == cursor_.end) return corrupt("words run out at symbol " + std::to_string(i));
+      if (cursor_.next == end_) return corrupt("words run out at symbol " + std::to_string(i));
       uint16_t word;
       std::memcpy(&word, cursor_.next, sizeof word);
       cursor_.next += sizeof word;
       state = state << 16 | word;
     }
-    if (cursor_.next != cursor_.end) return corrupt(std::to_string(cursor_.words_left()) + " words are left over");
+    if (cursor_.next != end_) return corrupt(std::to_string((end_ - cursor_.next) / 2) + " words are left over");
     for (unsigned lane = 0; lane < cursor_.lanes; ++lane)
       if (states_[lane] != kLowestState) return corrupt("state " + std::to_string(lane) + " does not end at 2^16");
     return {};
@@ -66,7 +81,9 @@ class LaneReader {
   static Error corrupt(const std::string& why) { return make_error(Errc::corrupt, "rANS payload: " + why); }
 
   std::array<uint32_t, 64> states_;
+  std::array<uint8_t, 4 * 64> tail_;  // after pad(): the last words and as many zeros as a round may take
   bits::RansCursor cursor_{};
+  const uint8_t* end_ = nullptr;  // of the words that are the payload's
 };
 
 // Appends a payload of `count` symbols, count > 0. encode(lanes, states, words_end) works as the kernels do; false when

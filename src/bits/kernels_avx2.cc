@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels for CPUs with AVX2 and BMI2 (Intel from Haswell on, AMD from Excavator on).
+//
+// rANS from an alias table goes as in kernels_avx512.cc: states in 16-bit halves, lookups by byte shuffles. A shuffle
+// knows 16 entries, so a table of 64 takes four of them (and one of 16 buckets a single one, hence the kernels by
+// number of buckets). Gathers from the table by slots would be twice as fast on a few CPUs and several times slower on
+// the many whose microcode guards them.
+//
+// What symbols become goes through a tile that stays in the first-level cache; packed fields are then or-ed to it.
+#if defined(__x86_64__)
+#include "bits/avx2.h"
+
+namespace brevis::bits {
+
+bool cpu_has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+}
+
+BREVIS_TARGET_BEGIN(BREVIS_AVX2)
+namespace {
+
+constexpr size_t kTile = 1024;  // words
+
+// Bytes by which tables of 2^kLog entries are looked up.
+template <unsigned kLog>
+class Index {
+ public:
+  static constexpr unsigned kParts = (1u << kLog) / 16;
+
+  // `at`: bytes below 2^kLog. Shuffles give zero where bit 7 of the index is set, so that the parts can be or-ed.
+  BREVIS_INLINE explicit Index(V at) {
+    const V beyond = _mm256_set1_epi8(0x70);
+    if constexpr (kParts == 1) {
+      part_[0] = at;
+    } else {
+      for (unsigned k = 0; k < kParts; ++k)
+        part_[k] = _mm256_add_epi8(_mm256_xor_si256(at, _mm256_set1_epi8(static_cast<char>(16 * k))), beyond);
+    }
+  }
+  BREVIS_INLINE V operator()(const uint8_t* table) const {
+    V found = _mm256_shuffle_epi8(both(table), part_[0]);
+    for (unsigned k = 1; k < kParts; ++k) found = or_(found, _mm256_shuffle_epi8(both(table + 16 * k), part_[k]));
+    return found;
+  }
+
+ private:
+  V part_[kParts];
+};
+
+// The alias table, one entry a bucket; entries of side 1 as differences (xor) from side 0.
+struct alignas(64) Tables {
+  uint8_t threshold[64], symbol[64], symbol_step[64], offset[2][64], offset_step[2][64], frequency[2][64];
+
+  Tables(const AliasPlanes& planes, unsigned log_buckets) {
+    for (unsigned b = 0; b < 1u << log_buckets; ++b) {
+      const unsigned at = b << (6 - log_buckets);
+      threshold[b] = planes.threshold[at];
+      symbol[b] = planes.symbol[0][at];
+      symbol_step[b] = planes.symbol[0][at] ^ planes.symbol[1][at];
+      for (unsigned byte = 0; byte < 2; ++byte) {
+        offset[byte][b] = planes.offset[0][byte][at];
+        offset_step[byte][b] = planes.offset[0][byte][at] ^ planes.offset[1][byte][at];
+        frequency[byte][b] = planes.frequency[byte][b];
+      }
+    }
+  }
+};
+
+// 32 lanes: bytes of them come and go interleaved, those of lanes 0..15 even, of lanes 16..31 odd.
+struct Pair {
+  V a, b;  // 16 bits a lane
+};
+BREVIS_INLINE Pair widen(V low, V high) {
+  const V even = _mm256_set1_epi16(0xff), odd = _mm256_set1_epi16(static_cast<short>(0xff00));
+  return {or_(and_(low, even), _mm256_slli_epi16(high, 8)), or_(_mm256_srli_epi16(low, 8), and_(high, odd))};
+}
+
+// Half of the states.
+template <unsigned kLog>
+class Lanes32 {
+ public:
+  BREVIS_INLINE explicit Lanes32(const uint32_t* states) {
+    for (unsigned i = 0; i < 2; ++i) {
+      const V first = load(states + 16 * i), second = load(states + 16 * i + 8), mask = _mm256_set1_epi32(0xffff);
+      low_[i] = _mm256_permute4x64_epi64(_mm256_packus_epi32(and_(first, mask), and_(second, mask)), 0xd8);
+      high_[i] = _mm256_permute4x64_epi64(
+          _mm256_packus_epi32(_mm256_srli_epi32(first, 16), _mm256_srli_epi32(second, 16)), 0xd8);
+    }
+  }
+
+  BREVIS_INLINE V step(const Tables& tables, const uint8_t*& next) {
+    const V even = _mm256_set1_epi16(0xff);
+    const V entries = _mm256_set1_epi8(static_cast<char>((1 << kLog) - 1));
+    const V bucket = and_(or_(and_(_mm256_srli_epi16(low_[0], 12 - kLog), even),
+                              kLog == 4 ? _mm256_andnot_si256(even, low_[1])
+                                        : _mm256_andnot_si256(even, _mm256_slli_epi16(low_[1], kLog - 4))),
+                          entries);
+    const V within = or_(and_(low_[0], even), _mm256_slli_epi16(low_[1], 8));
+    const Index<kLog> by_bucket(bucket);
+    const V side = _mm256_cmpeq_epi8(_mm256_max_epu8(within, by_bucket(tables.threshold)), within);
+    const V symbol = _mm256_xor_si256(by_bucket(tables.symbol), and_(side, by_bucket(tables.symbol_step)));
+    V offset[2];
+    for (unsigned byte = 0; byte < 2; ++byte)
+      offset[byte] = _mm256_xor_si256(by_bucket(tables.offset[byte]), and_(side, by_bucket(tables.offset_step[byte])));
+    const Index<kLog> by_symbol(symbol);
+    const Pair frequencies = widen(by_symbol(tables.frequency[0]), by_symbol(tables.frequency[1]));
+    const Pair offsets = widen(offset[0], offset[1]);
+    const V refill_a = advance(0, frequencies.a, offsets.a), refill_b = advance(1, frequencies.b, offsets.b);
+    // Bytes of a's first eight lanes, of b's first eight, of a's others, of b's others.
+    const unsigned masks = static_cast<unsigned>(_mm256_movemask_epi8(_mm256_packs_epi16(refill_a, refill_b)));
+    take(0, refill_a, expand(masks & 0xff, masks >> 16 & 0xff, next));
+    take(1, refill_b, expand(masks >> 8 & 0xff, masks >> 24, next));
+    return symbol;
+  }
+
+  void store_states(uint32_t* states) const {
+    for (unsigned i = 0; i < 2; ++i) {
+      const V first = _mm256_unpacklo_epi16(low_[i], high_[i]), second = _mm256_unpackhi_epi16(low_[i], high_[i]);
+      store(states + 16 * i, _mm256_permute2x128_si256(first, second, 0x20));
+      store(states + 16 * i + 8, _mm256_permute2x128_si256(first, second, 0x31));
+    }
+  }
+
+ private:
+  // Gives the lanes that need a word.
+  BREVIS_INLINE V advance(unsigned i, V frequency, V offset) {
+    const V rank = and_(_mm256_sub_epi16(low_[i], offset), _mm256_set1_epi16(0xfff));
+    const V top = and_(low_[i], _mm256_set1_epi16(static_cast<short>(0xf000)));
+    const V small = _mm256_add_epi16(_mm256_mulhi_epu16(frequency, top), rank);
+    const V lower = _mm256_add_epi16(_mm256_mullo_epi16(frequency, high_[i]), small);
+    const V no_carry = _mm256_cmpeq_epi16(_mm256_max_epu16(lower, small), lower);
+    const V upper =
+        _mm256_add_epi16(_mm256_sub_epi16(_mm256_mulhi_epu16(frequency, high_[i]), _mm256_set1_epi16(-1)), no_carry);
+    const V refill = _mm256_cmpeq_epi16(upper, _mm256_setzero_si256());
+    low_[i] = lower;
+    high_[i] = upper;
+    return refill;
+  }
+  BREVIS_INLINE void take(unsigned i, V refill, V words) {
+    high_[i] = or_(high_[i], and_(refill, low_[i]));  // it was zero there
+    low_[i] = or_(_mm256_andnot_si256(refill, low_[i]), words);
+  }
+
+  V low_[2], high_[2];
+};
+
+// Interleaved bytes in lane order.
+BREVIS_INLINE V lane_order(V bytes) {
+  return _mm256_permute4x64_epi64(
+      _mm256_packus_epi16(and_(bytes, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(bytes, 8)), 0xd8);
+}
+
+// What symbols stand for, less `shift` bits, by bytes.
+struct alignas(64) Values {
+  uint8_t bytes[2][64];
+  unsigned shift;
+
+  Values(const uint32_t* values, unsigned lane) {
+    shift = lane == 4 ? lowest_bit(values) : 0;
+    for (unsigned s = 0; s < 64; ++s)
+      for (unsigned byte = 0; byte < 2; ++byte) bytes[byte][s] = static_cast<uint8_t>(values[s] >> shift >> 8 * byte);
+  }
+  static unsigned lowest_bit(const uint32_t* values) {
+    const uint32_t all = all_bits(values);
+    return all == 0 ? 0 : static_cast<unsigned>(__builtin_ctz(all));
+  }
+  static uint32_t all_bits(const uint32_t* values) {
+    uint32_t all = 0;
+    for (unsigned s = 0; s < 64; ++s) all |= values[s];
+    return all;
+  }
+};
+
+// Makes 32 words of symbols.
+template <unsigned kLane, unsigned kLog>
+BREVIS_INLINE void put_values(const Values& values, V symbols, uint8_t* out) {
+  const Index<kLog> by_symbol(symbols);
+  const V low = by_symbol(values.bytes[0]);
+  if constexpr (kLane == 1) {
+    store(out, lane_order(low));
+    return;
+  }
+  const Pair pair = widen(low, by_symbol(values.bytes[1]));
+  if constexpr (kLane == 2) {
+    store(out, pair.a);
+    store(out + 32, pair.b);
+  } else {
+    const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(values.shift));
+    const V halves[2] = {pair.a, pair.b};
+    for (unsigned i = 0; i < 2; ++i) {
+      store(out + 64 * i, _mm256_sll_epi32(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(halves[i])), shift));
+      store(out + 64 * i + 32, _mm256_sll_epi32(_mm256_cvtepu16_epi32(_mm256_extracti128_si256(halves[i], 1)), shift));
+    }
+  }
+}
+
+// Symbols to words without fields, for as many rounds as words suffice for.
+template <unsigned kLane, unsigned kLog>
+size_t decode_rounds(const AliasDecoder& table, const Values& values, unsigned counted_symbol, RansCursor& cursor,
+                     uint8_t* out, size_t rounds, size_t& counted) {
+  const Tables tables(*table.planes, kLog);
+  Lanes32<kLog> first(cursor.states), second(cursor.states + 32);
+  const V escape = _mm256_set1_epi8(static_cast<char>(counted_symbol < 64 ? counted_symbol : 0xff));
+  const uint8_t* next = cursor.next;
+  size_t round = 0;
+  V hits = _mm256_setzero_si256();  // sums of eight bytes each
+  for (; round < rounds && cursor.end - next >= 2 * kLanes; ++round, out += kLanes * kLane) {
+    const V a = first.step(tables, next), b = second.step(tables, next);
+    put_values<kLane, kLog>(values, a, out);
+    put_values<kLane, kLog>(values, b, out + 32 * kLane);
+    const V here = _mm256_add_epi8(_mm256_cmpeq_epi8(a, escape), _mm256_cmpeq_epi8(b, escape));
+    hits =
+        _mm256_add_epi64(hits, _mm256_sad_epu8(_mm256_sub_epi8(_mm256_setzero_si256(), here), _mm256_setzero_si256()));
+  }
+  alignas(32) uint64_t sums[4];
+  store(sums, hits);
+  counted += sums[0] + sums[1] + sums[2] + sums[3];
+  first.store_states(cursor.states);
+  second.store_states(cursor.states + 32);
+  cursor.next = next;
+  return round;
+}
+
+template <unsigned kLane>
+size_t decode_by_buckets(const AliasDecoder& table, const Values& values, unsigned counted_symbol, RansCursor& cursor,
+                         uint8_t* out, size_t rounds, size_t& counted) {
+  switch (table.log_buckets) {
+    case 4: return decode_rounds<kLane, 4>(table, values, counted_symbol, cursor, out, rounds, counted);
+    case 5: return decode_rounds<kLane, 5>(table, values, counted_symbol, cursor, out, rounds, counted);
+    default: return decode_rounds<kLane, 6>(table, values, counted_symbol, cursor, out, rounds, counted);
+  }
+}
+
+size_t alias_decode(const AliasDecoder& table, RansCursor& cursor, uint8_t* out, size_t rounds) {
+  if (cursor.lanes != kLanes) return all_kernels().front().alias_decode(table, cursor, out, rounds);
+  uint32_t same[64];
+  for (uint32_t s = 0; s < 64; ++s) same[s] = s;
+  size_t counted = 0;
+  return decode_by_buckets<1>(table, Values(same, 1), 64, cursor, out, rounds, counted);
+}
+
+// Fields of one bit, such as signs, or-ed to the words of a tile; gives the words done.
+template <unsigned kLane>
+size_t or_bits(const uint8_t* in, unsigned shift, uint8_t* words, size_t count) {
+  constexpr unsigned kWords = 32 / kLane;
+  alignas(32) uint8_t bytes[32], bits[32];
+  for (unsigned i = 0; i < 32; ++i) {
+    const unsigned word = i / kLane;
+    bytes[i] = static_cast<uint8_t>(word / 8);
+    bits[i] = static_cast<uint8_t>(1u << word % 8);
+  }
+  const V spread = load(bytes), mine = load(bits);
+  const uint32_t value = 1u << shift;
+  const V bit = kLane == 1   ? _mm256_set1_epi8(static_cast<char>(value))
+                : kLane == 2 ? _mm256_set1_epi16(static_cast<short>(value))
+                             : _mm256_set1_epi32(static_cast<int>(value));
+  size_t done = 0;
+  for (; done + kWords <= count; done += kWords) {
+    uint32_t some = 0;
+    __builtin_memcpy(&some, in + done / 8, kWords / 8);
+    const V here = and_(_mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int>(some)), spread), mine);
+    uint8_t* const to = words + done * kLane;
+    store(to, or_(load(to), and_(_mm256_cmpeq_epi8(here, mine), bit)));
+  }
+  return done;
+}
+
+// Or-s a field to the words of a tile, whose first is the field's word `first`, a multiple of 8; gives the words done.
+template <unsigned kLane>
+size_t or_field(const PackedField& field, size_t first, uint8_t* words, size_t count) {
+  const uint8_t* const in = field.data + first / 8 * field.b;
+  const size_t bytes = field.bytes - first / 8 * field.b;
+  if (field.b == 1) return or_bits<kLane>(in, field.shift, words, count);
+  const __m128i up = _mm_cvtsi32_si128(static_cast<int>(field.shift));
+  const auto put = [&](size_t at, V fields) __attribute__((always_inline)) {
+    uint8_t* const to = words + at * kLane;
+    // Bytes have no shift of their own, but nothing of one leaves it.
+    store(to, or_(load(to), kLane == 4 ? _mm256_sll_epi32(fields, up) : _mm256_sll_epi16(fields, up)));
+  };
+  if constexpr (kLane == 1) return for_fields8(in, bytes, field.b, count, put);
+  if constexpr (kLane == 2) return for_fields16(in, bytes, field.b, count, put);
+  return for_fields32(in, bytes, field.b, count, put);
+}
+
+template <unsigned kLane>
+size_t merge_alias(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, size_t rounds, size_t& counted) {
+  const Values values(merge.values, kLane);
+  bool serves =
+      cursor.lanes == kLanes && merge.first % 8 == 0 && Values::all_bits(merge.values) >> values.shift <= 0xffff;
+  for (size_t k = 0; k < merge.field_count; ++k)
+    serves = serves && (kLane != 4 || merge.fields[k].b <= Fields32::kMaxBits);
+  if (!serves) return all_kernels().front().merge_alias[kLane / 2](merge, cursor, out, rounds, counted);
+  // Vectors read up to 16 bytes beyond their fields: the last words are left to the caller.
+  for (size_t k = 0; k < merge.field_count; ++k) {
+    const PackedField& field = merge.fields[k];
+    const size_t spare = field.b == 1 ? 0 : 16, bytes = field.bytes - merge.first / 8 * field.b;
+    const size_t readable = bytes < spare ? 0 : (bytes - spare) / (kLanes / 8 * field.b);
+    if (rounds > readable) rounds = readable;
+  }
+  size_t done = 0;
+  while (done < rounds) {
+    const size_t wanted = rounds - done < kTile / kLanes ? rounds - done : kTile / kLanes;
+    uint8_t* const words = out + done * kLanes * kLane;
+    const size_t got = decode_by_buckets<kLane>(merge.table, values, merge.counted, cursor, words, wanted, counted);
+    for (size_t k = 0; k < merge.field_count; ++k)
+      or_field<kLane>(merge.fields[k], merge.first + done * kLanes, words, got * kLanes);
+    done += got;
+    if (got < wanted) break;
+  }
+  return done;
+}
+
+}  // namespace
+BREVIS_TARGET_END
+
+void fill_avx2(Kernels& table) {
+  fill_avx2_words(table);
+  fill_avx2_rans(table);
+  table.alias_decode = alias_decode;
+  table.merge_alias[0] = merge_alias<1>;
+  table.merge_alias[1] = merge_alias<2>;
+  table.merge_alias[2] = merge_alias<4>;
+}
+
+}  // namespace brevis::bits
+#endif

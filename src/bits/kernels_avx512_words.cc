@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// AVX-512 kernels over plain words. Packing is the way of scalar code, halving steps that join adjacent fields, up to
+// 64-bit elements; two byte permutes then put the elements' bits one after the other, even and odd ones apart, since a
+// byte may hold bits of both.
+#if defined(__x86_64__)
+#include "bits/avx512.h"
+
+namespace brevis::bits {
+
+BREVIS_TARGET_BEGIN(BREVIS_AVX512)
+namespace {
+
+template <unsigned kLane>
+size_t unpack_vectors(const uint8_t* in, size_t bytes, unsigned b, uint8_t* out, size_t count) {
+  if (b > FieldReader<kLane>::kMaxBits) return 0;
+  const PackedField field{in, bytes, b, 0};
+  FieldReader<kLane> fields(field, 0);
+  const size_t readable = FieldReader<kLane>::readable(field, 0), whole = count / (kVector / kLane);
+  const size_t vectors = readable < whole ? readable : whole;
+  for (size_t v = 0; v < vectors; ++v, out += kVector) _mm512_storeu_si512(out, fields.add(_mm512_setzero_si512()));
+  return vectors * (kVector / kLane);
+}
+
+void unpack(const uint8_t* in, unsigned b, Words out) {
+  const size_t bytes = (out.count * b + 7) / 8;
+  const unsigned lane = out.lane();
+  size_t done = 0;
+  if (lane == 1) done = unpack_vectors<1>(in, bytes, b, out.data, out.count);
+  if (lane == 2) done = unpack_vectors<2>(in, bytes, b, out.data, out.count);
+  if (lane == 4) done = unpack_vectors<4>(in, bytes, b, out.data, out.count);
+  all_kernels().front().unpack(in + done / 8 * b, b, {out.data + done * lane, out.count - done, out.width});
+}
+
+// Packs vectors of lanes of kLane bytes.
+template <unsigned kLane>
+class FieldWriter {
+ public:
+  static constexpr unsigned kFields = 8 / kLane;
+  // A byte holds bits of at most two elements, and an element's bits fit it wherever the first byte starts.
+  static bool serves(unsigned b) { return kFields * b >= 8 && b <= (kLane == 1 ? 7 : kLane == 2 ? 15 : 30); }
+
+  explicit FieldWriter(unsigned b) : bytes_(kFields * b), stored_(low_mask(bytes_)) {
+    for (unsigned level = 0, half = 8 * kLane, n = b; half < 64; ++level, half *= 2, n *= 2) {
+      uint64_t low = 0;
+      for (unsigned at = 0; at < 64; at += 2 * half) low |= low_mask(n) << at;
+      low_[level] = _mm512_set1_epi64(static_cast<int64_t>(low));
+      high_[level] = _mm512_set1_epi64(static_cast<int64_t>(low << n));
+      shift_[level] = _mm_cvtsi32_si128(static_cast<int>(half - n));
+    }
+    alignas(64) uint64_t starts[8];
+    alignas(64) uint8_t from[2][64] = {};
+    for (unsigned i = 0; i < 8; ++i) starts[i] = i * bytes_ % 8;
+    for (unsigned j = 0; j < bytes_; ++j)
+      for (unsigned i = 8 * j / bytes_; i <= (8 * j + 7) / bytes_ && i < 8; ++i) {
+        from[i % 2][j] = static_cast<uint8_t>(8 * i + j - i * bytes_ / 8);
+        has_[i % 2] |= uint64_t{1} << j;
+      }
+    starts_ = load(starts);
+    from_[0] = load(from[0]);
+    from_[1] = load(from[1]);
+  }
+
+  BREVIS_INLINE void put(V words, uint8_t* out) const {
+    for (unsigned level = 0; level < kLevels; ++level)
+      words = _mm512_ternarylogic_epi32(high_[level], _mm512_srl_epi64(words, shift_[level]),
+                                        _mm512_and_si512(words, low_[level]), 0xea);
+    words = _mm512_sllv_epi64(words, starts_);
+    const V even = _mm512_maskz_permutexvar_epi8(has_[0], from_[0], words);
+    const V odd = _mm512_maskz_permutexvar_epi8(has_[1], from_[1], words);
+    _mm512_mask_storeu_epi8(out, stored_, _mm512_or_si512(even, odd));
+  }
+  // Of a vector of words.
+  size_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr unsigned kLevels = kLane == 1 ? 3 : kLane == 2 ? 2 : 1;
+
+  unsigned bytes_;  // of a vector; also the bits of an element
+  uint64_t stored_, has_[2] = {};
+  V low_[kLevels], high_[kLevels], starts_, from_[2];
+  __m128i shift_[kLevels];
+};
+
+template <unsigned kLane>
+size_t pack_vectors(ConstWords in, unsigned b, uint8_t* out) {
+  if (!FieldWriter<kLane>::serves(b)) return 0;
+  const FieldWriter<kLane> writer(b);
+  const size_t vectors = in.count / (kVector / kLane);
+  for (size_t v = 0; v < vectors; ++v) writer.put(load(in.data + v * kVector), out + v * writer.bytes());
+  return vectors * (kVector / kLane);
+}
+
+// Of words of one bit.
+template <unsigned kLane>
+size_t pack_bits(ConstWords in, uint8_t* out) {
+  const size_t vectors = in.count / (kVector / kLane);
+  for (size_t v = 0; v < vectors; ++v) {
+    const V words = load(in.data + v * kVector);
+    const uint64_t bits = kLane == 1   ? _mm512_test_epi8_mask(words, words)
+                          : kLane == 2 ? _mm512_test_epi16_mask(words, words)
+                                       : _mm512_test_epi32_mask(words, words);
+    __builtin_memcpy(out + v * (8 / kLane), &bits, 8 / kLane);
+  }
+  return vectors * (kVector / kLane);
+}
+
+template <unsigned kLane>
+size_t pack_whole(ConstWords in, unsigned b, uint8_t* out) {
+  return b == 1 ? pack_bits<kLane>(in, out) : pack_vectors<kLane>(in, b, out);
+}
+
+void pack(ConstWords in, unsigned b, uint8_t* out) {
+  const unsigned lane = in.lane();
+  size_t done = 0;
+  if (lane == 1) done = pack_whole<1>(in, b, out);
+  if (lane == 2) done = pack_whole<2>(in, b, out);
+  if (lane == 4) done = pack_whole<4>(in, b, out);
+  all_kernels().front().pack({in.data + done * lane, in.count - done, in.width}, b, out + done / 8 * b);
+}
+
+}  // namespace
+BREVIS_TARGET_END
+
+void fill_avx512_words(Kernels& table) {
+  table.unpack = unpack;
+  table.pack = pack;
+}
+
+}  // namespace brevis::bits
+#endif
