@@ -67,6 +67,7 @@ Status check_bound(const Program& program, const std::vector<std::vector<SlotTab
 }
 
 Status evaluate(const FrameView& frame, uint32_t at, bits::Words out, Arena& arena);
+Status run_unfused(const FrameView& frame, uint32_t at, bits::Words out, Arena& arena);
 
 Status decode_literal(const FrameView& frame, uint32_t at, bits::Words out) {
   const Node& node = frame.bound.program().nodes()[at];
@@ -94,17 +95,25 @@ Status run_node(const FrameView& frame, uint32_t at, bits::Words out, Arena& are
 }
 
 Status evaluate(const FrameView& frame, uint32_t at, bits::Words out, Arena& arena) {
+  const FusedRun fused = frame.bound.fused(at);
+  if (fused == nullptr) return run_unfused(frame, at, out, arena);
   const Arena::Mark mark = arena.mark();
-  Status status = [&] {
-    if (const FusedRun fused = frame.bound.fused(at)) return fused(frame, at, out, arena);
-    const Node& node = frame.bound.program().nodes()[at];
-    if (node.op != OpId::literal) return run_node(frame, at, out, arena);
-    Status decoded = decode_literal(frame, at, out);
-    if (!decoded) return Status(in_node(std::move(decoded).error(), spec_of(node.op), at));
-    return decoded;
-  }();
+  Status status = fused(frame, at, out, arena);
   arena.rewind(mark);
   return status;
+}
+
+Status run_unfused(const FrameView& frame, uint32_t at, bits::Words out, Arena& arena) {
+  const Node& node = frame.bound.program().nodes()[at];
+  if (node.op != OpId::literal) {
+    const Arena::Mark mark = arena.mark();
+    Status status = run_node(frame, at, out, arena);
+    arena.rewind(mark);
+    return status;
+  }
+  Status decoded = decode_literal(frame, at, out);
+  if (!decoded) return in_node(std::move(decoded).error(), spec_of(node.op), at);
+  return {};
 }
 
 // Words of whole bytes, lanes to file order.
@@ -171,6 +180,18 @@ Status parse_frame(const BoundProgram& bound, uint32_t region, uint64_t words, B
   return {};
 }
 
+Status run_subtree(const FrameView& frame, uint32_t node, bits::Words out, Arena& arena) {
+  return evaluate(frame, node, out, arena);
+}
+
+Status run_nodes(const FrameView& frame, uint32_t node, bits::Words out, Arena& arena) {
+  if (reinterpret_cast<uintptr_t>(out.data) % out.lane() == 0) return run_unfused(frame, node, out, arena);
+  const bits::Words buffer{arena.take(out.bytes()), out.count, out.width};
+  BREVIS_TRY(run_unfused(frame, node, buffer, arena));
+  if (out.count != 0) std::memcpy(out.data, buffer.data, out.bytes());
+  return {};
+}
+
 Result<SlotTable> load_slot(const Program& program, const Slot& slot, ByteSpan stored) {
   const Node& node = program.nodes()[slot.node];
   SlotTable table;
@@ -195,7 +216,7 @@ ByteVector store_word_list(std::span<const uint64_t> ascending) {
 }
 
 Result<std::shared_ptr<const BoundProgram>> BoundProgram::bind(std::shared_ptr<const Program> program,
-                                                               std::vector<std::vector<SlotTable>> tables) {
+                                                               std::vector<std::vector<SlotTable>> tables, bool fuse) {
   BREVIS_TRY(check_bound(*program, tables));
   auto bound = std::make_shared<BoundProgram>();
   bound->program_ = std::move(program);
@@ -203,7 +224,7 @@ Result<std::shared_ptr<const BoundProgram>> BoundProgram::bind(std::shared_ptr<c
   const std::vector<Node>& nodes = bound->program_->nodes();
   bound->fused_.resize(nodes.size(), nullptr);
   for (uint32_t at = 0; at < nodes.size(); ++at)
-    if (nodes[at].region >= 0) bound->fused_[at] = choose_fused(*bound, at);
+    if (fuse && nodes[at].region >= 0) bound->fused_[at] = choose_fused(*bound, at);
   return std::shared_ptr<const BoundProgram>(std::move(bound));
 }
 

@@ -37,9 +37,10 @@ using FusedRun = Status (*)(const FrameView& frame, uint32_t node, bits::Words o
 class BoundProgram {
  public:
   // `tables`: for every slot in order, one table or a set of up to kMaxTableSet. Errors: corrupt on a wrong count;
-  // invalid_argument for a template and for regions whose words are not whole bytes.
+  // invalid_argument for a template and for regions whose words are not whole bytes. Without `fuse` no node gets a
+  // kernel that stands for more than itself (tests and benchmarks compare).
   static Result<std::shared_ptr<const BoundProgram>> bind(std::shared_ptr<const Program> program,
-                                                          std::vector<std::vector<SlotTable>> tables);
+                                                          std::vector<std::vector<SlotTable>> tables, bool fuse = true);
   const Program& program() const { return *program_; }
   std::span<const SlotTable> tables(int32_t slot) const { return tables_[static_cast<size_t>(slot)]; }
   // The kernel that stands for a node and all below it, nullptr for none.

@@ -42,6 +42,12 @@ struct FrameView {
 Status parse_frame(const BoundProgram& bound, uint32_t region, uint64_t words, ByteSpan stored,
                    std::span<NodeFrame> nodes, Arena& arena);
 
+// Computes the words of a node and all below it, by its kernel where it has one: for streams that a kernel leaves to
+// the nodes. `out` is aligned.
+Status run_subtree(const FrameView& frame, uint32_t node, bits::Words out, Arena& arena);
+// The same, the node itself without its kernel; `out` may be unaligned.
+Status run_nodes(const FrameView& frame, uint32_t node, bits::Words out, Arena& arena);
+
 // The kernel for a node of a region and all below it, or nullptr. Its `out` may be unaligned when the node is the
 // region's root; kernels read and write through unaligned loads and stores.
 FusedRun choose_fused(const BoundProgram& bound, uint32_t node);
