@@ -36,11 +36,11 @@ inline std::string typed(unsigned width, std::string_view expr) {
 
 // One stored table a slot.
 inline std::shared_ptr<const dsl::BoundProgram> bind_stored(std::shared_ptr<const dsl::Program> program,
-                                                            const std::vector<ByteVector>& stored) {
+                                                            const std::vector<ByteVector>& stored, bool fuse = true) {
   std::vector<std::vector<dsl::SlotTable>> tables;
   for (size_t slot = 0; slot < stored.size(); ++slot)
     tables.push_back({must(dsl::load_slot(*program, program->slots()[slot], stored[slot]))});
-  return must(dsl::BoundProgram::bind(std::move(program), std::move(tables)));
+  return must(dsl::BoundProgram::bind(std::move(program), std::move(tables), fuse));
 }
 
 // Trained on one frame of its only region; null when the program cannot express it.

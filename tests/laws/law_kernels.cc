@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scalar kernels are the truth: every variant that this CPU can run gives what they give, whatever the length, the
+// place in memory and the words, also hostile ones. Buffers have exactly the size that a kernel may touch, so that the
+// sanitizers see a byte too many.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <memory>
+
+#include "bits/kernels.h"
+#include "codec/alias.h"
+#include "support/words.h"
+
+using namespace brevis;
+using bits::Kernels;
+using test::Random;
+
+namespace {
+
+// Bytes at a chosen distance from an aligned place, at the end of their own allocation.
+class Exact {
+ public:
+  Exact(size_t size, size_t misaligned, uint8_t fill = 0)
+      : size_(size), misaligned_(misaligned), store_(std::make_unique<uint8_t[]>(size + misaligned)) {
+    if (size != 0) std::memset(data(), fill, size);
+  }
+  uint8_t* data() { return store_.get() + misaligned_; }
+  size_t size() const { return size_; }
+  bool operator==(const Exact& other) const {
+    return size_ == other.size_ &&
+           (size_ == 0 || std::memcmp(store_.get() + misaligned_, other.store_.get() + other.misaligned_, size_) == 0);
+  }
+
+ private:
+  size_t size_, misaligned_;
+  std::unique_ptr<uint8_t[]> store_;
+};
+
+bool same(const uint8_t* a, const uint8_t* b, size_t size) { return size == 0 || std::memcmp(a, b, size) == 0; }
+
+std::span<const Kernels> variants() { return bits::all_kernels().subspan(1); }
+const Kernels& scalar() { return bits::all_kernels().front(); }
+
+void fill_random(Random& random, Exact& bytes) {
+  for (size_t i = 0; i < bytes.size(); ++i) bytes.data()[i] = static_cast<uint8_t>(random.next());
+}
+
+codec::TablePtr alias_table(Random& random, unsigned width, unsigned shape) {
+  codec::Histogram histogram{width, {}};
+  for (uint64_t word = 0; word < uint64_t{1} << width; ++word) {
+    const uint64_t count = shape == 0   ? 1 + random.below(100)
+                           : shape == 1 ? random.below(3) * random.below(1000)
+                           : shape == 2 ? uint64_t{1} << random.below(20)
+                                        : 0;
+    if (count != 0) histogram.counts.emplace_back(word, count);
+  }
+  if (shape == 3) histogram.counts = {{0, 1000000}, {bits::low_mask(width), 1}};
+  if (histogram.counts.size() < 2) histogram.counts = {{0, 3}, {1, 5}};
+  const auto& spec = *codec::find_codec("alias");
+  return *spec.load(*spec.train(histogram), width);
+}
+
+// States and words that may be anything that a payload may hold.
+struct Stream {
+  std::vector<uint32_t> states;
+  Exact words;
+
+  Stream(Random& random, unsigned lanes, size_t count) : states(lanes), words(2 * count, 2 * random.below(9)) {
+    for (uint32_t& state : states)
+      state = static_cast<uint32_t>(0x10000 + (random.next() >> random.below(16)) % 0xffff0000u);
+    for (size_t i = 0; i < words.size(); ++i)
+      words.data()[i] = random.below(4) == 0 ? 0 : static_cast<uint8_t>(random.next());
+  }
+};
+
+// A decoder's state while it works on a stream.
+struct Run {
+  std::vector<uint32_t> states;
+  bits::RansCursor cursor;
+
+  explicit Run(Stream& stream)
+      : states(stream.states),
+        cursor{static_cast<unsigned>(states.size()), states.data(), stream.words.data(),
+               stream.words.data() + stream.words.size()} {}
+  bool operator==(const Run& other) const { return states == other.states && cursor.next == other.cursor.next; }
+};
+
+}  // namespace
+
+TEST_CASE("kernels: pack, unpack and any_bits of every variant equal scalar") {
+  for (const Kernels& variant : variants()) {
+    CAPTURE(variant.name);
+    Random random(1);
+    for (unsigned width = 1; width <= 64; ++width)
+      for (unsigned b = 1; b <= width; b += width > 17 ? 1 + static_cast<unsigned>(random.below(5)) : 1)
+        for (size_t count = 0; count <= 512; count += width < 17 && b == width ? 1 : 1 + random.below(40)) {
+          CAPTURE(width);
+          CAPTURE(b);
+          CAPTURE(count);
+          const auto narrow = test::make_words(test::Shape::uniform, b, count, count);
+          bits::OwnedWords in(width, count), out(width, count), expected(width, count);
+          for (size_t i = 0; i < count; ++i) in.words().set(i, narrow.view().at(i));
+          const size_t bytes = (count * b + 7) / 8, misaligned = random.below(64);
+          Exact packed(bytes, misaligned, 0xee), truth(bytes, misaligned, 0x11);
+          variant.pack(in.view(), b, packed.data());
+          scalar().pack(in.view(), b, truth.data());
+          REQUIRE(packed == truth);
+          REQUIRE(variant.any_bits(in.view()) == scalar().any_bits(in.view()));
+          if (count * b % 8 != 0) packed.data()[bytes - 1] |= static_cast<uint8_t>(0xff << count * b % 8);
+          variant.unpack(packed.data(), b, out.words());
+          REQUIRE(
+              std::equal(out.view().byte_span().begin(), out.view().byte_span().end(), in.view().byte_span().begin()));
+        }
+  }
+}
+
+TEST_CASE("kernels: alias_decode of every variant equals scalar") {
+  for (const Kernels& variant : variants()) {
+    CAPTURE(variant.name);
+    Random random(2);
+    for (unsigned trial = 0; trial < 3000; ++trial) {
+      const auto table = alias_table(random, 1 + static_cast<unsigned>(random.below(6)), trial % 4);
+      const bits::AliasDecoder decoder = codec::alias_decoder(table.get());
+      const unsigned lanes = trial % 8 < 5 ? 64 : 1u << 2 * random.below(3);
+      const size_t rounds = random.below(20);
+      Stream stream(random, lanes, random.below(lanes * (rounds + 2) + 1));
+      Run expected(stream), run(stream);
+      Exact truth(rounds * lanes, 0, 0xee), out(rounds * lanes, random.below(64), 0xee);
+      const size_t done = scalar().alias_decode(decoder, expected.cursor, truth.data(), rounds);
+      REQUIRE(variant.alias_decode(decoder, run.cursor, out.data(), rounds) == done);
+      REQUIRE(run == expected);
+      REQUIRE(same(out.data(), truth.data(), done * lanes));
+    }
+  }
+}
+
+TEST_CASE("kernels: merge_alias of every variant equals scalar as far as it goes") {
+  for (const Kernels& variant : variants()) {
+    CAPTURE(variant.name);
+    size_t done_in_all = 0;
+    Random random(3);
+    for (unsigned trial = 0; trial < 6000; ++trial) {
+      const size_t by_width = random.below(3), lane = size_t{1} << by_width;
+      const unsigned bits_left = static_cast<unsigned>(8 * lane);
+      const auto table = alias_table(random, 1 + static_cast<unsigned>(random.below(6)), trial % 4);
+      const unsigned lanes = trial % 8 < 6 ? 64 : 1u << 2 * random.below(3);
+      const size_t rounds = random.below(24), first = lanes == 64 ? 64 * random.below(3) : random.below(70);
+      const size_t words = first + rounds * lanes;
+      // Disjoint fields, from the lowest bit up.
+      bits::AliasMerge merge{};
+      std::vector<Exact> data;
+      unsigned at = static_cast<unsigned>(random.below(3));
+      const size_t fields = random.below(bits::AliasMerge::kMaxFields);
+      for (size_t k = 0; k < fields && at + 1 < bits_left; ++k) {
+        const unsigned room = bits_left - 1 - at;
+        const unsigned b = random.below(3) == 0 ? 1 : 1 + static_cast<unsigned>(random.below(room));
+        data.emplace_back((words * b + 7) / 8 + (random.below(4) == 0 ? random.below(70) : 0), random.below(16));
+        fill_random(random, data.back());
+        merge.fields[merge.field_count++] = {nullptr, data.back().size(), b, at};
+        at += b;
+      }
+      for (size_t k = 0; k < merge.field_count; ++k) merge.fields[k].data = data[k].data();
+      uint32_t values[64];
+      const uint64_t free_bits = at >= bits_left ? 0 : bits::low_mask(bits_left) & ~bits::low_mask(at);
+      for (uint32_t& value : values)
+        value = static_cast<uint32_t>(random.next() & free_bits & (trial % 3 == 0 ? ~uint64_t{0} : 0xffff0));
+      merge.table = codec::alias_decoder(table.get());
+      merge.values = values;
+      merge.counted = static_cast<unsigned>(random.below(70));
+      merge.first = first;
+
+      Stream stream(random, lanes, random.below(lanes * (rounds + 2) + 1));
+      Run run(stream), expected(stream);
+      Exact out(rounds * lanes * lane, random.below(64), 0xee), truth(rounds * lanes * lane, 0, 0xee);
+      size_t counted = 5, expected_counted = 5;
+      const size_t done = variant.merge_alias[by_width](merge, run.cursor, out.data(), rounds, counted);
+      CAPTURE(trial);
+      REQUIRE(done <= rounds);
+      REQUIRE(scalar().merge_alias[by_width](merge, expected.cursor, truth.data(), done, expected_counted) == done);
+      REQUIRE(run == expected);
+      REQUIRE(counted == expected_counted);
+      REQUIRE(same(out.data(), truth.data(), done * lanes * lane));
+      done_in_all += done;
+    }
+    CHECK(done_in_all > 10000);
+  }
+}
+
+TEST_CASE("kernels: rans_decode of every variant equals scalar") {
+  for (const Kernels& variant : variants()) {
+    CAPTURE(variant.name);
+    Random random(4);
+    for (unsigned trial = 0; trial < 400; ++trial) {
+      const unsigned scale_bits = 12 + static_cast<unsigned>(random.below(5));
+      const size_t scale = size_t{1} << scale_bits;
+      const uint8_t widths[] = {3, 8, 11, 16, 24, 32, 40, 64};
+      const uint8_t width = widths[random.below(8)];
+      const size_t lane = bits::lane_bytes(width);
+      Exact slots(4 * scale, 0), words(lane * scale + 3, 0);
+      fill_random(random, words);
+      // Runs of one word each.
+      for (size_t slot = 0; slot < scale;) {
+        const size_t frequency = std::min(1 + (random.next() >> random.below(64)) % scale, scale - slot);
+        for (size_t rank = 0; rank < frequency; ++rank, ++slot) {
+          const uint32_t entry = static_cast<uint32_t>(std::min<size_t>(frequency, 0xffff) | rank << 16);
+          std::memcpy(slots.data() + 4 * slot, &entry, 4);
+        }
+      }
+      const bits::RansDecoder decoder{scale_bits, reinterpret_cast<uint32_t*>(slots.data()), words.data()};
+      const unsigned lanes = trial % 4 != 0 ? 64 : 1u << 2 * random.below(3);
+      const size_t rounds = random.below(20);
+      Stream stream(random, lanes, random.below(lanes * (rounds + 2) + 1));
+      Run expected(stream), run(stream);
+      bits::OwnedWords truth(width, rounds * lanes), out(width, rounds * lanes);
+      const size_t done = scalar().rans_decode(decoder, expected.cursor, truth.words(), rounds);
+      REQUIRE(variant.rans_decode(decoder, run.cursor, out.words(), rounds) == done);
+      REQUIRE(run == expected);
+      REQUIRE(same(out.view().data, truth.view().data, done * lanes * lane));
+    }
+  }
+}
+
+namespace {
+
+// Encoders' constants of random frequencies that sum to 2^scale_bits.
+std::vector<bits::RansSymbol> random_symbols(Random& random, unsigned scale_bits, size_t count) {
+  std::vector<uint32_t> frequencies(count);
+  const uint32_t scale = 1u << scale_bits;
+  const unsigned kind = static_cast<unsigned>(random.below(3));
+  for (uint32_t left = scale; left != 0;) {
+    const size_t at = kind == 0 ? 0 : random.below(count);
+    const uint32_t most = std::min(left, scale - 1 - frequencies[at]);
+    const uint32_t some = kind == 0 ? most : std::min(most, 1 + static_cast<uint32_t>(random.below(scale / count * 2)));
+    frequencies[at] += some;
+    left -= some;
+    if (kind == 0 && left != 0) ++frequencies[1 + random.below(count - 1)], --left;
+  }
+  std::vector<bits::RansSymbol> symbols(count);
+  uint32_t start = 0;
+  for (size_t s = 0; s < count; start += frequencies[s++]) {
+    const uint32_t f = frequencies[s];
+    if (f != 0)
+      symbols[s] = {((uint64_t{1} << 63) - 1) / f + 1, f << (32 - scale_bits), static_cast<uint16_t>(f),
+                    static_cast<uint16_t>(start)};
+  }
+  return symbols;
+}
+
+// Both encoders from the same random states, into buffers of `count` words.
+template <class In, class Encode>
+void compare_encoders(Random& random, unsigned lanes, const std::vector<In>& in, Encode&& encode) {
+  std::vector<uint32_t> states(lanes);
+  for (uint32_t& state : states)
+    state = static_cast<uint32_t>(0x10000 + (random.next() >> random.below(20)) % 0xffff0000u);
+  Exact symbols(in.size() * sizeof(In), sizeof(In) * random.below(9)), words(2 * in.size(), 2 * random.below(9), 0xee),
+      truth(2 * in.size(), 0, 0xee);
+  if (!in.empty()) std::memcpy(symbols.data(), in.data(), symbols.size());
+  const auto run = [&](const Kernels& kernels, std::vector<uint32_t>& from, Exact& to) -> size_t {
+    uint16_t* const end = reinterpret_cast<uint16_t*>(to.data() + to.size());
+    const uint16_t* const first =
+        encode(kernels, from.data(), reinterpret_cast<const In*>(symbols.data()), in.size(), end);
+    return first == nullptr ? SIZE_MAX : static_cast<size_t>(end - first);
+  };
+  for (const Kernels& variant : variants()) {
+    CAPTURE(variant.name);
+    std::vector<uint32_t> own_states = states, scalar_states = states;
+    const size_t expected = run(scalar(), scalar_states, truth), given = run(variant, own_states, words);
+    REQUIRE(given == expected);
+    if (given == SIZE_MAX) continue;
+    REQUIRE(own_states == scalar_states);
+    REQUIRE(same(words.data() + words.size() - 2 * given, truth.data() + truth.size() - 2 * given, 2 * given));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("kernels: alias_encode of every variant equals scalar, and refuses what it refuses") {
+  Random random(5);
+  for (unsigned trial = 0; trial < 3000; ++trial) {
+    const auto symbols = random_symbols(random, 12, 64);
+    Exact slots(2 * 4097, 0);
+    for (size_t i = 0; i < 4096; ++i) {
+      const uint16_t slot = static_cast<uint16_t>(random.below(4096));
+      std::memcpy(slots.data() + 2 * i, &slot, 2);
+    }
+    const bits::AliasEncoder encoder{symbols.data(), reinterpret_cast<uint16_t*>(slots.data())};
+    std::vector<uint8_t> coded, in(random.below(700));
+    for (unsigned s = 0; s < 64; ++s)
+      if (symbols[s].frequency != 0) coded.push_back(static_cast<uint8_t>(s));
+    for (uint8_t& symbol : in) symbol = coded[random.below(coded.size())];
+    if (trial % 8 == 0 && !in.empty()) in[random.below(in.size())] = static_cast<uint8_t>(random.below(256));
+    const unsigned lanes = trial % 4 != 0 ? 64 : 1u << 2 * random.below(3);
+    compare_encoders(random, lanes, in,
+                     [&](const Kernels& kernels, uint32_t* states, const uint8_t* from, size_t count, uint16_t* end) {
+                       return kernels.alias_encode(encoder, lanes, states, from, count, end);
+                     });
+  }
+}
+
+TEST_CASE("kernels: rans_encode of every variant equals scalar") {
+  Random random(6);
+  for (unsigned trial = 0; trial < 1000; ++trial) {
+    const unsigned scale_bits = 12 + static_cast<unsigned>(random.below(5));
+    const auto symbols = random_symbols(random, scale_bits, 2 + random.below(1 + random.below(600)));
+    const bits::RansEncoder encoder{scale_bits, symbols.data()};
+    std::vector<uint16_t> coded, in(random.below(700));
+    for (unsigned s = 0; s < symbols.size(); ++s)
+      if (symbols[s].frequency != 0) coded.push_back(static_cast<uint16_t>(s));
+    for (uint16_t& symbol : in) symbol = coded[random.below(coded.size())];
+    const unsigned lanes = trial % 4 != 0 ? 64 : 1u << 2 * random.below(3);
+    compare_encoders(random, lanes, in,
+                     [&](const Kernels& kernels, uint32_t* states, const uint16_t* from, size_t count, uint16_t* end) {
+                       return kernels.rans_encode(encoder, lanes, states, from, count, end);
+                     });
+  }
+}
