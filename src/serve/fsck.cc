@@ -48,9 +48,15 @@ Result<CheckReport> check(const CheckOptions& options) {
   CheckReport report;
   Pool pool(options.jobs != 0 ? options.jobs : available_cores());
   serve::FsckContext context{options, pool, report};
+  // Told before the work, which would be lost with its findings.
+  std::vector<bool> directories;
   for (const std::string& path : options.paths) {
     BREVIS_ASSIGN(const FileStat stat, stat_at(AT_FDCWD, path, true));
-    if (stat.is_directory()) {
+    directories.push_back(stat.is_directory());
+  }
+  for (size_t i = 0; i < options.paths.size(); ++i) {
+    const std::string& path = options.paths[i];
+    if (directories[i]) {
       BREVIS_TRY(serve::fsck_tree(context, path));
     } else {
       BREVIS_TRY(serve::fsck_archive(context, path));
