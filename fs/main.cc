@@ -22,6 +22,7 @@
 
 #include "background.h"
 #include "brevis/log.h"
+#include "brevis/process.h"
 #include "brevis/version.h"
 #include "brevis/volume.h"
 #include "control.h"
@@ -165,6 +166,7 @@ int run(int argc, char** argv) {
 }  // namespace brevis::fs
 
 int main(int argc, char** argv) {
+  brevis::hold_standard_streams();
   try {
     return brevis::fs::run(argc, argv);
   } catch (const std::exception& e) {

@@ -13,6 +13,7 @@
 #include <new>
 
 #include "brevis/log.h"
+#include "brevis/process.h"
 #include "signals.h"
 
 namespace brevis::tools {
@@ -156,6 +157,7 @@ int finish_output(int exit_code) {
 }
 
 int run_guarded(const std::function<int()>& body) {
+  hold_standard_streams();
   catch_signals();
   int code = kExitInternal;
   try {

@@ -23,6 +23,7 @@ void catch_signals() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  signal(SIGXFSZ, SIG_IGN);  // beyond `ulimit -f` writing fails, and what is unfinished is cleared away
 }
 
 bool stop_requested() { return g_signal.load(std::memory_order_relaxed) != 0; }

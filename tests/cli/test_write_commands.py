@@ -3,6 +3,7 @@
 import hashlib
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -201,6 +202,24 @@ class Pack(CliCase):
         self.good(self.pack("tree", "-o", "tree/packed", "--force"))
         self.assertEqual(os.listdir(self.dir / "tree/packed"), ["m.safetensors.brv"])
 
+    # A message to a closed stderr must not land in the file that got its number.
+    def test_closed_streams(self):
+        data = safetensors([(f"t{i}", "U8", [1 << 20], random.Random(i).randbytes(1 << 20)) for i in range(4)])
+        source = self.write("m.safetensors", data)
+        for closed in (">&- 2>&-", "<&- >&- 2>&-", "<&- 2>&-", "2>&-"):
+            subprocess.run(["sh", "-c", f'exec "$0" "$@" {closed}', BIN / "brevis-pack", "--progress", "always", "--force",
+                            source, "-o", self.dir / "m.brv"], env=self.environment({}), timeout=60, check=False)
+            self.good(self.brevis("fsck", "m.brv"))
+            subprocess.run(["sh", "-c", f'exec "$0" "$@" {closed}', BIN / "brevis", "extract", "--progress", "always", "--force",
+                            self.dir / "m.brv", "-o", self.dir / "back"], env=self.environment({}), timeout=60, check=False)
+            self.assertEqual((self.dir / "back").read_bytes(), data)
+
+    def test_file_size_limit(self):
+        self.write("m.safetensors", model())
+        run = self.pack("m.safetensors", "-o", "m.brv", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
+        self.fails(run, 74, "m.brv")
+        self.assertEqual(os.listdir(self.dir), ["m.safetensors"])
+
     def test_left_overs_are_not_packed(self):
         self.write("tree/m.safetensors", model())
         self.write("tree/m.safetensors.brv.tmp-abc012", os.urandom(70000))
@@ -337,6 +356,12 @@ class Fsck(CliCase):
     def test_other_inputs(self):
         self.assertEqual(self.brevis("fsck", self.write("x", "text")).code, 1)
         self.fails(self.brevis("fsck", "none"), 66, "none")
+
+    # A missing path is told before the others are checked: what was found in them would not be said.
+    def test_missing_path_beside_others(self):
+        self.packed()
+        run = self.fails(self.brevis("fsck", "model.safetensors.brv", "nowhere", "--progress", "always"), 66, "nowhere")
+        self.assertNotIn("model.safetensors.brv", run.err)
 
     # F26: an index that names what is not there
     def test_shard_index(self):

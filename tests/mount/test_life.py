@@ -33,6 +33,18 @@ def case_unmounted_by_somebody():
         expect(not mount.mounted(), "still mounted")
 
 
+def case_started_with_its_streams_closed():
+    # SOURCE and the pipe to the waiting parent must not get the numbers of streams that the daemon then replaces
+    folder, name, data = small("life")
+    for closed in ("<&- >&- 2>&-", "<&-", "2>&-"):
+        at = WORK / "mnt"
+        at.mkdir(exist_ok=True)
+        started = subprocess.run(["sh", "-c", f'exec "$0" "$@" {closed}', MOUNT, folder, at], timeout=20, check=False)
+        expect_equal(started.returncode, 0, f"start with {closed}")
+        expect_equal((at / name).read_bytes(), data, "read")
+        expect_equal(call("--unmount", at).returncode, 0, "unmount")
+
+
 def case_source_and_type_in_the_mount_table():
     # S03: the table of mounts names brevis and the source, not the device
     folder, _, _ = small("life")
