@@ -74,7 +74,9 @@ int cmd_extract(int argc, char** argv) {
     std::printf("%s, %s in %.2f s, %.2f GB/s", counted(extracted->files.size() - failed, "file").c_str(),
                 human_size(extracted->bytes).c_str(), extracted->seconds,
                 extracted->seconds > 0 ? static_cast<double>(extracted->bytes) / 1e9 / extracted->seconds : 0.0);
-    if (failed != 0) std::printf("; %s failed", grouped(failed).c_str());
+    if (failed != 0)
+      std::printf("; %s failed%s", grouped(failed).c_str(),
+                  options.continue_on_error ? "" : "; stopped there: --continue-on-error goes on");
     std::printf("\n");
   }
   return code;

@@ -121,9 +121,9 @@ class Walk {
     auto text = read_link_at(AT_FDCWD, source);
     if (!text) return fail(source, std::move(text).error());
     if (leaves)
-      return fail(source, make_error(Errc::invalid_argument, "'" + source + "' is a link to '" + *text +
-                                                                 "', outside the tree; --follow packs what it points "
-                                                                 "to"));
+      return fail(source, make_error(Errc::unsupported, "'" + source + "' is a link to '" + *text +
+                                                            "', outside the tree; --follow packs what it points "
+                                                            "to"));
     Item item{source, target, PackAction::linked, *text, 0, true, std::nullopt, {}};
     // An absolute link would go on pointing into the source tree.
     if (!text->empty() && text->front() == '/' && !failed)
