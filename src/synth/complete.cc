@@ -38,6 +38,20 @@ uint64_t frame_bytes(CodecId codec, uint64_t words) {
   return 4 + (states ? 4 * lanes : 0);
 }
 
+// No codec says a word and its probability in fewer bits than this, which rules large alphabets out early.
+constexpr uint64_t kLeastTableBits = 3;
+
+// log2_fixed, small arguments from a table: most counts of a wide histogram are small.
+uint64_t log2_of(uint64_t count) {
+  constexpr size_t kSmall = 4096;
+  static const std::vector<uint32_t> table = [] {
+    std::vector<uint32_t> logs(kSmall);
+    for (size_t i = 1; i < kSmall; ++i) logs[i] = bits::log2_fixed(i);
+    return logs;
+  }();
+  return count < kSmall ? table[count] : bits::log2_fixed(count);
+}
+
 uint64_t frames_for(uint64_t words, uint64_t frame_words) {
   return frame_words == 0 ? 1 : (words + frame_words - 1) / frame_words;
 }
@@ -57,7 +71,7 @@ uint64_t order0_cost(const codec::CodecSpec& spec, const Histogram& histogram, u
   }
   codec::TablePtr table;
   if (spec.needs_table) {
-    if (cost + entropy >= limit) return kNever;
+    if (cost + entropy + histogram.counts.size() * kLeastTableBits * kBit >= limit) return kNever;
     const auto stored = spec.train(histogram);
     if (!stored) return kNever;
     auto loaded = spec.load(*stored, histogram.width);
@@ -261,7 +275,7 @@ uint64_t entropy_cost(const Histogram& histogram) {
   const uint64_t log_total = bits::log2_fixed(total);
   unsigned __int128 sum = 0;
   for (const auto& [word, count] : histogram.counts)
-    sum += static_cast<unsigned __int128>(count) * (log_total - std::min<uint64_t>(log_total, bits::log2_fixed(count)));
+    sum += static_cast<unsigned __int128>(count) * (log_total - std::min(log_total, log2_of(count)));
   return static_cast<uint64_t>(sum >> (bits::kLog2Bits - 8));
 }
 
