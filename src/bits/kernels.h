@@ -113,6 +113,11 @@ struct Kernels {
   // The inverse; `in` has exactly those bytes. Padding is not looked at.
   void (*unpack)(const uint8_t* in, unsigned b, Words out);
 
+  // A field of each word: out[i] = in[i] >> shift, cut to out.width, which is at most in.width.
+  void (*take_field)(ConstWords in, unsigned shift, Words out);
+  // What a table of 2^b bytes has for a field of b <= 16 bits; three bytes beyond the table can be read.
+  void (*look_up)(ConstWords in, unsigned shift, unsigned b, const uint8_t* table, uint8_t* out);
+
   // Decodes rounds of cursor.lanes symbols each, symbol by symbol in lane order, for as long as at least `lanes` words
   // are left before a round (so that nothing needs checking inside it) and at most `rounds`; gives the rounds done.
   size_t (*alias_decode)(const AliasDecoder& table, RansCursor& cursor, uint8_t* out, size_t rounds);

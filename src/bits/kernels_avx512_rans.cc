@@ -79,7 +79,7 @@ BREVIS_INLINE V divide(V& x, __m512 estimate, V f) {
   return _mm512_mask_sub_epi32(remainder, more, remainder, f);
 }
 
-constexpr float kLess = 1.0f - 1.0f / (1 << 21);  // beyond what three roundings may add
+constexpr float kLess = 1.0f - 1.0f / (1 << 21);  // twice what the roundings may add
 
 // 64 entries of 32 bits, by symbol.
 struct Table64 {

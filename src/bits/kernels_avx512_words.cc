@@ -119,12 +119,76 @@ void pack(ConstWords in, unsigned b, uint8_t* out) {
   all_kernels().front().pack({in.data + done * lane, in.count - done, in.width}, b, out + done / 8 * b);
 }
 
+// Sixteen words as 32-bit lanes.
+template <unsigned kLane>
+BREVIS_INLINE V widen_words(const uint8_t* in) {
+  if constexpr (kLane == 1) return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in)));
+  if constexpr (kLane == 2) return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(in)));
+  return load(in);
+}
+template <unsigned kLane>
+BREVIS_INLINE void narrow_words(V words, uint8_t* out) {
+  if constexpr (kLane == 1) _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtepi32_epi8(words));
+  if constexpr (kLane == 2) _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm512_cvtepi32_epi16(words));
+  if constexpr (kLane == 4) _mm512_storeu_si512(out, words);
+}
+
+template <unsigned kIn, unsigned kOut>
+void take_field_lanes(const uint8_t* in, size_t vectors, unsigned shift, uint32_t mask, uint8_t* out) {
+  const __m128i down = _mm_cvtsi32_si128(static_cast<int>(shift));
+  const V field = _mm512_set1_epi32(static_cast<int>(mask));
+  for (size_t v = 0; v < vectors; ++v, in += 16 * kIn, out += 16 * kOut)
+    narrow_words<kOut>(_mm512_and_si512(_mm512_srl_epi32(widen_words<kIn>(in), down), field), out);
+}
+
+void take_field(ConstWords in, unsigned shift, Words out) {
+  const size_t vectors = in.count / 16;
+  const uint32_t mask = static_cast<uint32_t>(low_mask(out.width));
+  size_t done = 16 * vectors;
+  switch (10 * in.lane() + out.lane()) {
+    case 11: take_field_lanes<1, 1>(in.data, vectors, shift, mask, out.data); break;
+    case 21: take_field_lanes<2, 1>(in.data, vectors, shift, mask, out.data); break;
+    case 22: take_field_lanes<2, 2>(in.data, vectors, shift, mask, out.data); break;
+    case 41: take_field_lanes<4, 1>(in.data, vectors, shift, mask, out.data); break;
+    case 42: take_field_lanes<4, 2>(in.data, vectors, shift, mask, out.data); break;
+    case 44: take_field_lanes<4, 4>(in.data, vectors, shift, mask, out.data); break;
+    default: done = 0;
+  }
+  all_kernels().front().take_field(in.part(done, in.count - done), shift, out.part(done, out.count - done));
+}
+
+template <unsigned kLane>
+void look_up_lanes(const uint8_t* in, size_t vectors, unsigned shift, uint32_t mask, const uint8_t* table,
+                   uint8_t* out) {
+  const __m128i down = _mm_cvtsi32_si128(static_cast<int>(shift));
+  const V field = _mm512_set1_epi32(static_cast<int>(mask));
+  for (size_t v = 0; v < vectors; ++v, in += 16 * kLane, out += 16) {
+    const V index = _mm512_and_si512(_mm512_srl_epi32(widen_words<kLane>(in), down), field);
+    narrow_words<1>(_mm512_i32gather_epi32(index, table, 1), out);
+  }
+}
+
+void look_up(ConstWords in, unsigned shift, unsigned b, const uint8_t* table, uint8_t* out) {
+  const size_t vectors = in.count / 16;
+  const uint32_t mask = static_cast<uint32_t>(low_mask(b));
+  size_t done = 16 * vectors;
+  switch (in.lane()) {
+    case 1: look_up_lanes<1>(in.data, vectors, shift, mask, table, out); break;
+    case 2: look_up_lanes<2>(in.data, vectors, shift, mask, table, out); break;
+    case 4: look_up_lanes<4>(in.data, vectors, shift, mask, table, out); break;
+    default: done = 0;
+  }
+  all_kernels().front().look_up(in.part(done, in.count - done), shift, b, table, out + done);
+}
+
 }  // namespace
 BREVIS_TARGET_END
 
 void fill_avx512_words(Kernels& table) {
   table.unpack = unpack;
   table.pack = pack;
+  table.take_field = take_field;
+  table.look_up = look_up;
 }
 
 }  // namespace brevis::bits

@@ -57,9 +57,34 @@ size_t merge_alias(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, si
   return done;
 }
 
+template <class Word, class Field>
+void take_field_typed(const Word* in, size_t count, unsigned shift, Field mask, Field* out) {
+  for (size_t i = 0; i < count; ++i) out[i] = static_cast<Field>(static_cast<Field>(in[i] >> shift) & mask);
+}
+
+void take_field(ConstWords in, unsigned shift, Words out) {
+  visit_lane(in.width, [&]<class Word>(Word) {
+    visit_lane(out.width, [&]<class Field>(Field) {
+      if constexpr (sizeof(Field) <= sizeof(Word))
+        take_field_typed(in.as<Word>().data(), in.count, shift, static_cast<Field>(low_mask(out.width)),
+                         out.as<Field>().data());
+    });
+  });
+}
+
+void look_up(ConstWords in, unsigned shift, unsigned b, const uint8_t* table, uint8_t* out) {
+  const uint64_t mask = low_mask(b);
+  visit_lane(in.width, [&]<class Word>(Word) {
+    const Word* const words = in.as<Word>().data();
+    for (size_t i = 0; i < in.count; ++i) out[i] = table[words[i] >> shift & mask];
+  });
+}
+
 }  // namespace
 
 void fill_scalar_merge(Kernels& table) {
+  table.take_field = take_field;
+  table.look_up = look_up;
   table.merge_alias[0] = merge_alias<uint8_t>;
   table.merge_alias[1] = merge_alias<uint16_t>;
   table.merge_alias[2] = merge_alias<uint32_t>;

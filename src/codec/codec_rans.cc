@@ -28,20 +28,40 @@ struct Alphabet {
   std::vector<uint32_t> frequencies;
 };
 
-// From a word to its place in the alphabet: open addressing, at most half full.
+// From a word to its place in the alphabet: a direct table for words of up to 16 bits, otherwise open addressing, at
+// most half full.
 class WordIndex {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
   // Keeps a reference to `words`.
-  explicit WordIndex(const std::vector<uint64_t>& words)
+  WordIndex(const std::vector<uint64_t>& words, unsigned width)
       : words_(words),
         shift_(63 - static_cast<unsigned>(std::bit_width(words.size()))),
-        places_(size_t{1} << (64 - shift_), kNone) {
-    for (uint32_t i = 0; i < words.size(); ++i) places_[cell_of(words[i])] = i;
+        direct_(width <= 16),
+        places_(size_t{1} << (direct_ ? width : 64 - shift_), kNone) {
+    for (uint32_t i = 0; i < words.size(); ++i) places_[direct_ ? words[i] : cell_of(words[i])] = i;
   }
-  // kNone for a word that is not in the alphabet.
-  uint32_t operator()(uint64_t word) const { return places_[cell_of(word)]; }
+
+  // Places of all words; false when one is not in the alphabet.
+  template <class T>
+  bool find(std::span<const T> words, uint16_t* places) const {
+    if (!direct_) {
+      for (const T word : words) {
+        const uint32_t place = places_[cell_of(word)];
+        if (place == kNone) return false;
+        *places++ = static_cast<uint16_t>(place);
+      }
+      return true;
+    }
+    uint32_t highest = 0;
+    for (const T word : words) {
+      const uint32_t place = places_[word];
+      highest = std::max(highest, place);
+      *places++ = static_cast<uint16_t>(place);
+    }
+    return highest != kNone;
+  }
 
  private:
   size_t cell_of(uint64_t word) const {
@@ -52,6 +72,7 @@ class WordIndex {
 
   const std::vector<uint64_t>& words_;
   unsigned shift_;
+  bool direct_;
   std::vector<uint32_t> places_;
 };
 
@@ -76,14 +97,7 @@ class RansTable final : public Table {
   // Places in the alphabet of the stream's words; false when one is missing.
   bool places_of(bits::ConstWords in, uint16_t* places) const {
     std::call_once(encoder_once_, [this] { fill_encoder(); });
-    return bits::visit_lane(in.width, [&]<class T>(T) {
-      for (const T word : in.as<T>()) {
-        const uint32_t place = (*index_)(word);
-        if (place == WordIndex::kNone) return false;
-        *places++ = static_cast<uint16_t>(place);
-      }
-      return true;
-    });
+    return bits::visit_lane(in.width, [&]<class T>(T) { return index_->find<T>(in.as<T>(), places); });
   }
 
   // After places_of.
@@ -104,7 +118,7 @@ class RansTable final : public Table {
   }
 
   void fill_encoder() const {
-    index_ = std::make_unique<WordIndex>(alphabet_.words);
+    index_ = std::make_unique<WordIndex>(alphabet_.words, width_);
     uint32_t start = 0;
     for (const uint32_t frequency : alphabet_.frequencies) {
       symbols_.push_back(rans_symbol(frequency, start, alphabet_.scale_bits));

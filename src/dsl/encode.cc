@@ -5,8 +5,12 @@
 #include "dsl/encode.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
+#include <memory>
 
 #include "base/coding.h"
+#include "bits/kernels.h"
 
 namespace brevis::dsl {
 namespace {
@@ -17,7 +21,9 @@ class Encoder {
 
   Result<bool> encode(uint32_t at, bits::ConstWords target) {
     const Node& node = bound_.program().nodes()[at];
-    return node.op == OpId::literal ? encode_literal(node, target) : encode_node(node, target);
+    if (node.op == OpId::literal) return encode_literal(node, target);
+    if (node.op == OpId::merge && bound_.fused(at) != nullptr) return encode_merge(node, target);
+    return encode_node(node, target);
   }
 
   void append_to(ByteVector& out) const {
@@ -27,6 +33,15 @@ class Encoder {
   }
 
  private:
+  // Words to be filled.
+  struct Stream {
+    Stream(unsigned width, size_t count)
+        : store(std::make_unique_for_overwrite<uint64_t[]>((count * bits::lane_bytes(width) + 7) / 8)),
+          words{reinterpret_cast<uint8_t*>(store.get()), count, static_cast<uint8_t>(width)} {}
+    std::unique_ptr<uint64_t[]> store;
+    bits::Words words;
+  };
+
   struct Inverted {
     std::vector<bits::OwnedWords> children;
     std::vector<uint64_t> counts;
@@ -86,6 +101,82 @@ class Encoder {
     for (const uint64_t count : inverted.counts) header.varint(count);
     for (size_t i = 0; i < node.children.size(); ++i) {
       BREVIS_ASSIGN(const bool fits, encode(node.children[i], inverted.children[i].view()));
+      if (!fits) return false;
+    }
+    return true;
+  }
+
+  // A merge that is decoded by one kernel: no field becomes a stream of its own where that can be spared.
+  Result<bool> encode_merge(const Node& node, bits::ConstWords target) {
+    const uint64_t seen = bits::kernels().any_bits(target);
+    unsigned shift = node.width;
+    for (const uint32_t at : node.children) {
+      const Node& child = bound_.program().nodes()[at];
+      shift -= child.width;
+      if (child.op == OpId::literal && child.params[0] == static_cast<uint64_t>(codec::CodecId::packed)) {
+        pack_field(target, shift, child.width, seen >> shift & bits::low_mask(child.width));
+        continue;
+      }
+      BREVIS_ASSIGN(const bool fits, encode_field(at, child, target, shift));
+      if (!fits) return false;
+    }
+    return true;
+  }
+
+  Result<bool> encode_field(uint32_t at, const Node& child, bits::ConstWords target, unsigned shift) {
+    const bool listed = child.op == OpId::rank || child.op == OpId::palette;
+    if (listed && child.width <= 16 && bound_.tables(child.slot).size() == 1)
+      return encode_listed(child, target, shift);
+    const Stream field(child.width, target.count);
+    bits::kernels().take_field(target, shift, field.words);
+    return encode(at, field.words);
+  }
+
+  // What codec `packed` makes of a field whose words together have the bits of `seen`.
+  void pack_field(bits::ConstWords target, unsigned shift, unsigned width, uint64_t seen) {
+    ByteWriter header(header_);
+    if (target.count == 0) return header.varint(0);
+    const unsigned b = static_cast<unsigned>(std::bit_width(seen));
+    const size_t bytes = (target.count * b + 7) / 8, start = payloads_.size();
+    header.varint(1 + bytes);
+    payloads_.resize(start + 1 + bytes);
+    payloads_[start] = static_cast<uint8_t>(b);
+    if (b == 0) return;
+    constexpr size_t kTile = 2048;  // a multiple of 8, so that each begins on a byte
+    alignas(64) uint8_t lanes[kTile * 8];
+    for (size_t i = 0; i < target.count; i += kTile) {
+      const bits::Words tile{lanes, std::min(kTile, target.count - i), static_cast<uint8_t>(width)};
+      bits::kernels().take_field(target.part(i, tile.count), shift, tile);
+      bits::kernels().pack(tile, b, payloads_.data() + start + 1 + i / 8 * b);
+    }
+  }
+
+  // A field under a rank or palette of at most 63 or 64 words.
+  Result<bool> encode_listed(const Node& node, bits::ConstWords target, unsigned shift) {
+    const std::vector<uint64_t>& list = bound_.tables(node.slot)[0].list->words;
+    // Words that are not listed: the exceptions' rank, or a place that no alias table has.
+    const uint8_t other = node.op == OpId::rank ? static_cast<uint8_t>(list.size()) : 0xff;
+    std::vector<uint8_t> table((size_t{1} << node.width) + 3, other);
+    for (size_t i = 0; i < list.size(); ++i) table[list[i]] = static_cast<uint8_t>(i);
+    const Stream places(bound_.program().nodes()[node.children[0]].width, target.count);
+    bits::kernels().look_up(target, shift, node.width, table.data(), places.words.data);
+    if (node.op == OpId::palette) return encode(node.children[0], places.words);
+
+    std::vector<size_t> at;
+    for (size_t i = 0; i < target.count; ++i) {
+      const void* next = std::memchr(places.words.data + i, other, target.count - i);
+      if (next == nullptr) break;
+      i = static_cast<size_t>(static_cast<const uint8_t*>(next) - places.words.data);
+      at.push_back(i);
+    }
+    const Stream gaps(bound_.program().nodes()[node.children[1]].width, at.size()), words(node.width, at.size());
+    for (size_t j = 0; j < at.size(); ++j) {
+      gaps.words.set(j, j == 0 ? at[0] : at[j] - at[j - 1] - 1);
+      words.words.set(j, target.at(at[j]) >> shift & bits::low_mask(node.width));
+    }
+    ByteWriter(header_).varint(at.size());
+    for (const auto& [child, stream] : {std::pair(0, &places), std::pair(1, &gaps), std::pair(2, &words)}) {
+      BREVIS_ASSIGN(const bool fits, encode(node.children[static_cast<size_t>(child)], stream->words));
       if (!fits) return false;
     }
     return true;

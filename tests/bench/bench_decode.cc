@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decoding in memory, frame checksums included, of seeded Gaussian weights by known-good programs: node by node in
-// scalar code and fused at every level this CPU has, against memcpy into warm buffers. All ways take turns in one run;
-// medians. Times are CPU times of the one thread, which is pinned, so that a busy machine disturbs them less; trust the
-// ratios, not the gigabytes.
+// Decoding (and then encoding) in memory, frame checksums included, of seeded Gaussian weights by known-good programs:
+// node by node in scalar code and fused at every level this CPU has, against memcpy into warm buffers. All ways take
+// turns in one run; medians. Times are CPU times of the one thread, which is pinned, so that a busy machine disturbs
+// them less; trust the ratios, not the gigabytes.
 //
-//   bench_decode [MEGABYTES [RUNS]]
+//   bench_decode [MEGABYTES [RUNS [SUBJECT]]]
 #include <sched.h>
 #include <time.h>
 
@@ -79,70 +79,123 @@ void check(bool good, const char* what) {
   std::exit(1);
 }
 
-void run(const Subject& subject, size_t bytes, int runs) {
-  const unsigned word_bytes = subject.width / 8;
-  const ByteVector original = subject.dtype == Dtype::F8_E4M3 || subject.dtype == Dtype::I8
-                                  ? test::channel_words(subject.dtype, bytes / word_bytes / 1024, 1024, 1)
-                                  : test::gaussian_words(subject.dtype, bytes / word_bytes, 1);
+// A subject's words and frames.
+struct Packed {
+  ByteVector original;
+  unsigned word_bytes = 0;
+  std::shared_ptr<const dsl::BoundProgram> fused, plain;
+  std::vector<Frame> frames;
+  size_t bytes = 0;
+
+  bits::ConstWords words(const Frame& frame) const {
+    return {original.data() + frame.first * word_bytes, frame.words, static_cast<uint8_t>(8 * word_bytes)};
+  }
+  ByteVector joined() const {
+    ByteVector all;
+    for (const Frame& frame : frames) all.insert(all.end(), frame.stored.begin(), frame.stored.end());
+    return all;
+  }
+};
+
+Packed pack(const Subject& subject, size_t bytes) {
+  Packed out;
+  out.word_bytes = subject.width / 8;
+  const size_t count = bytes / out.word_bytes;
+  out.original = subject.dtype == Dtype::F8_E4M3 || subject.dtype == Dtype::I8
+                     ? test::channel_words(subject.dtype, count / 1024, 1024, 1)
+                     : test::gaussian_words(subject.dtype, count, 1);
   const auto program = test::program_of(test::typed(subject.width, subject.program));
   const uint64_t frame_words = dsl::default_frame_words(*program, program->regions()[0], 512 << 10);
-  const bits::ConstWords words{original.data(), original.size() / word_bytes, static_cast<uint8_t>(subject.width)};
-  const uint64_t frames = (words.count + frame_words - 1) / frame_words;
-  const auto part = [&](uint64_t i) {
-    return words.part(i * frame_words, std::min<uint64_t>(frame_words, words.count - i * frame_words));
-  };
-  const auto tables = test::must(
-      dsl::train(*program, 0, frames, frame_words, [&](uint64_t i) { return Result<bits::ConstWords>(part(i)); }));
+  for (uint64_t first = 0; first < count; first += frame_words)
+    out.frames.push_back({first, std::min(frame_words, count - first), {}, 0});
+  const auto tables = test::must(dsl::train(*program, 0, out.frames.size(), frame_words, [&](uint64_t i) {
+    return Result<bits::ConstWords>(out.words(out.frames[i]));
+  }));
   if (!tables) {
     std::printf("%-10s does not suit its data\n", subject.name);
-    return;
+    return out;
   }
-  const auto fused = test::bind_stored(program, *tables), plain = test::bind_stored(program, *tables, false);
-  std::vector<Frame> stored;
-  size_t packed = 0;
-  for (uint64_t i = 0; i < frames; ++i) {
-    auto bytes_of = test::encode(*fused, part(i), i * frame_words);
-    check(bytes_of.has_value(), "a frame cannot be encoded");
-    packed += bytes_of->size();
-    const uint64_t checksum = xxh3_64(*bytes_of);
-    stored.push_back({i * frame_words, part(i).count, std::move(*bytes_of), checksum});
+  out.fused = test::bind_stored(program, *tables);
+  out.plain = test::bind_stored(program, *tables, false);
+  for (Frame& frame : out.frames) {
+    auto stored = test::encode(*out.fused, out.words(frame), frame.first);
+    check(stored.has_value(), "a frame cannot be encoded");
+    frame.stored = std::move(*stored);
+    frame.checksum = xxh3_64(frame.stored);
+    out.bytes += frame.stored.size();
   }
+  return out;
+}
+
+void report(const Subject& subject, const Packed& packed, const std::vector<Way>& ways) {
+  const double copy = median(ways[0].times), size = static_cast<double>(packed.original.size());
+  std::printf("%-10s %6.3f bits/word |", subject.name,
+              8.0 * static_cast<double>(packed.bytes) * packed.word_bytes / size);
+  for (const Way& way : ways) {
+    const double time = median(way.times);
+    std::printf(" %s %.2f GB/s %.3f |", way.name.c_str(), size / time / 1e9, copy / time);
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+void run_decode(const Subject& subject, size_t bytes, int runs) {
+  const Packed packed = pack(subject, bytes);
+  if (!packed.fused) return;
   std::vector<Way> ways{{"memcpy"}, {"nodes scalar", &bits::all_kernels().front(), false}};
   for (const bits::Kernels& table : bits::all_kernels()) {
     if (&table == &bits::all_kernels().back()) ways.push_back({"nodes " + std::string(table.name), &table, false});
     ways.push_back({"fused " + std::string(table.name), &table, true});
   }
-  ByteVector out(original.size());
+  ByteVector out(packed.original.size());
   Arena arena;
   for (int i = 0; i < runs; ++i)
     for (Way& way : ways) {
       const double start = now();
       if (way.kernels == nullptr) {
-        std::memcpy(out.data(), original.data(), original.size());
+        std::memcpy(out.data(), packed.original.data(), packed.original.size());
       } else {
         bits::use_kernels(*way.kernels);
-        for (const Frame& frame : stored) {
+        for (const Frame& frame : packed.frames) {
           check(xxh3_64(frame.stored) == frame.checksum, "a checksum differs");
-          const MutByteSpan to = MutByteSpan(out).subspan(frame.first * word_bytes, frame.words * word_bytes);
-          test::must(dsl::decode_frame(way.fuse ? *fused : *plain, 0, frame.first, frame.stored, to, arena));
+          const MutByteSpan to =
+              MutByteSpan(out).subspan(frame.first * packed.word_bytes, frame.words * packed.word_bytes);
+          test::must(
+              dsl::decode_frame(way.fuse ? *packed.fused : *packed.plain, 0, frame.first, frame.stored, to, arena));
         }
       }
       way.times.push_back(now() - start);
       if (i == 0) {
-        check(out == original, "decoded words differ");
+        check(out == packed.original, "decoded words differ");
         std::fill(out.begin(), out.end(), uint8_t{0});
       }
     }
-  const double copy = median(ways[0].times);
-  std::printf("%-10s %6.3f bits/word |", subject.name,
-              8.0 * static_cast<double>(packed) / static_cast<double>(words.count));
-  for (const Way& way : ways) {
-    const double time = median(way.times);
-    std::printf(" %s %.2f GB/s %.3f |", way.name.c_str(), static_cast<double>(original.size()) / time / 1e9,
-                copy / time);
-  }
-  std::printf("\n");
-  std::fflush(stdout);
+  report(subject, packed, ways);
+}
+
+// Encoding of all frames, by level.
+void run_encode(const Subject& subject, size_t bytes, int runs) {
+  const Packed packed = pack(subject, bytes);
+  if (!packed.fused) return;
+  std::vector<Way> ways{{"memcpy"}};
+  for (const bits::Kernels& table : bits::all_kernels()) ways.push_back({std::string(table.name), &table});
+  ByteVector out(packed.original.size() + (1 << 20));
+  for (int i = 0; i < runs; ++i)
+    for (Way& way : ways) {
+      const double start = now();
+      if (way.kernels == nullptr) {
+        std::memcpy(out.data(), packed.original.data(), packed.original.size());
+      } else {
+        bits::use_kernels(*way.kernels);
+        out.clear();
+        for (const Frame& frame : packed.frames)
+          check(test::must(dsl::encode_frame(*packed.fused, 0, frame.first, packed.words(frame), out)), "not encoded");
+      }
+      way.times.push_back(now() - start);
+      if (i == 0 && way.kernels != nullptr) check(out == packed.joined(), "encoded bytes differ");
+      out.resize(packed.original.size());
+    }
+  report(subject, packed, ways);
 }
 
 }  // namespace
@@ -154,7 +207,12 @@ int main(int argc, char** argv) {
   sched_setaffinity(0, sizeof cpus, &cpus);
   const size_t megabytes = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 16;
   const int runs = argc > 2 ? std::atoi(argv[2]) : 11;
-  for (const Subject& subject : kSubjects)
-    if (argc < 4 || std::strstr(subject.name, argv[3]) != nullptr)
-      run(subject, std::max<size_t>(1, megabytes) << 20, std::max(1, runs));
+  const size_t bytes = std::max<size_t>(1, megabytes) << 20;
+  for (const bool encode : {false, true}) {
+    std::printf("%s, %zu MiB\n", encode ? "encode" : "decode", bytes >> 20);
+    for (const Subject& subject : kSubjects) {
+      if (argc > 3 && std::strstr(subject.name, argv[3]) == nullptr) continue;
+      (encode ? run_encode : run_decode)(subject, bytes, std::max(1, runs));
+    }
+  }
 }

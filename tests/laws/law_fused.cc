@@ -192,6 +192,10 @@ TEST_CASE("fused: every shape, length and misalignment equals the nodes") {
     const auto stored = test::encode(*pair->plain, words.view());
     REQUIRE(stored.has_value());
     REQUIRE(*test::decode(*pair->fused, *stored, count) == test::file_bytes(words.view()));
+    for (const bits::Kernels& kernels : bits::all_kernels()) {
+      bits::use_kernels(kernels);
+      REQUIRE(test::encode(*pair->fused, words.view()) == stored);
+    }
     compare(*pair, *stored, count, random.below(64));
     ++tried;
     long_ones += count >= 65536;
@@ -225,6 +229,20 @@ TEST_CASE("fused: damaged frames are refused or give the words that the nodes gi
       compare(*pair, damaged, count, random.below(16));
     }
     for (const size_t other : {count + 1, count + 64, count / 2}) compare(*pair, *stored, other, 1);
+  }
+}
+
+TEST_CASE("fused: what the nodes cannot express is not encoded either") {
+  Random random(3);
+  for (unsigned trial = 0; trial < 300; ++trial) {
+    const Shape shape = random_shape(random);
+    const size_t count = 1 + random.below(300);
+    auto words = draw_words(random, shape, count);
+    const auto pair = bind_both(shape, words.view());
+    if (!pair) continue;
+    words.words().set(random.below(count), random.next() & bits::low_mask(shape.width));
+    CAPTURE(shape.text);
+    REQUIRE(test::encode(*pair->fused, words.view()) == test::encode(*pair->plain, words.view()));
   }
 }
 

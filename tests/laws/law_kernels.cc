@@ -115,6 +115,32 @@ TEST_CASE("kernels: pack, unpack and any_bits of every variant equal scalar") {
   }
 }
 
+TEST_CASE("kernels: take_field and look_up of every variant equal scalar") {
+  for (const Kernels& variant : variants()) {
+    CAPTURE(variant.name);
+    Random random(7);
+    for (unsigned trial = 0; trial < 3000; ++trial) {
+      const unsigned width = 1 + static_cast<unsigned>(random.below(64)),
+                     shift = static_cast<unsigned>(random.below(width));
+      const unsigned field = 1 + static_cast<unsigned>(random.below(width - shift)), b = std::min(field, 16u);
+      const size_t count = random.below(200);
+      const auto in = test::make_words(test::Shape::uniform, width, count, trial);
+      Exact taken(count * bits::lane_bytes(field), 0), truth(count * bits::lane_bytes(field), 0);
+      const auto into = [&](Exact& bytes) -> bits::Words { return {bytes.data(), count, static_cast<uint8_t>(field)}; };
+      variant.take_field(in.view(), shift, into(taken));
+      scalar().take_field(in.view(), shift, into(truth));
+      REQUIRE(taken == truth);
+      for (size_t i = 0; i < count; ++i)
+        REQUIRE(into(truth).operator bits::ConstWords().at(i) == (in.view().at(i) >> shift & bits::low_mask(field)));
+      Exact table((size_t{1} << b) + 3, 0), found(count, random.below(64)), expected(count, 0);
+      fill_random(random, table);
+      variant.look_up(in.view(), shift, b, table.data(), found.data());
+      scalar().look_up(in.view(), shift, b, table.data(), expected.data());
+      REQUIRE(found == expected);
+    }
+  }
+}
+
 TEST_CASE("kernels: alias_decode of every variant equals scalar") {
   for (const Kernels& variant : variants()) {
     CAPTURE(variant.name);
