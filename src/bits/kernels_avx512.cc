@@ -2,14 +2,18 @@
 //
 // Kernels for CPUs with AVX-512 including VBMI and VBMI2 (Intel from Ice Lake on, AMD from Zen 4 on).
 //
-// rANS from an alias table. Problem: 64 states of 32 bits, a table of up to 64 buckets, and all lookups on the critical
-// path. Way: states are kept as two vectors of 16-bit halves, 32 states each, in lane order. Then
-//  - slots are the low halves, bytes of them the indices of lookups: one byte permute serves all 64 lanes, and its 64
-//    entries are a whole table, so there are no permutes of two sources and none of 16 bits, which are slower;
+// rANS from an alias table. Problem: 64 states of 32 bits, a table of up to 64 buckets, and everything on the critical
+// path, since a round needs the states of the round before. Way: states are kept in halves of 16 bits, 32 states a
+// vector in lane order. Then
+//  - slots are the low halves, their upper bytes the indices of lookups: a byte permute knows 64 entries, a whole
+//  table,
+//    so there are no permutes of two sources, which cost twice as much; a 16-bit entry takes two permutes;
 //  - f * floor(x / 2^12) + rank is done in halves: with x = 2^16 h + 2^12 t + slot it is (16 f) h + f t + rank, where
 //    f t + rank fits 16 bits, and f t is the upper half of (16 f) (2^12 t): the table holds 16 f only;
-//  - the words of 32 lanes come by one expanding move, in stream order, and what is made of symbols needs no shuffle.
-// Not taken: 32-bit lanes with 16-bit tables (twice the instructions), gathers (four times the time).
+//  - the words of 32 lanes come by one expanding move, in stream order, and what is made of symbols needs no shuffle;
+//  - the two vectors of 32 states depend on each other by the place of their words alone, so that one computes while
+//    the other waits. (Lookups for both at once, even and odd bytes, take fewer instructions and a third more time.)
+// Not taken: 32-bit lanes with 16-bit tables (twice the instructions), gathers.
 //
 // Packed fields: a byte permute brings each 64-bit element the bytes that its fields lie in, a multishift moves every
 // byte of every field to its place in the word, whatever the shift, and an and-or takes it in.
@@ -28,17 +32,13 @@ bool cpu_has_avx512() {
 BREVIS_TARGET_BEGIN(BREVIS_AVX512)
 namespace {
 
-// Bytes of 64 lanes come and go interleaved: those of lanes 0..31 are the even ones, of lanes 32..63 the odd ones.
-struct Pair {
-  V a, b;  // 16 bits a lane: lanes 0..31, 32..63
-};
-BREVIS_INLINE Pair widen(V low, V high) {
-  const V odd = _mm512_set1_epi16(static_cast<short>(0xff00));
-  return {select(odd, _mm512_slli_epi16(high, 8), low), select(odd, high, _mm512_srli_epi16(low, 8))};
-}
+constexpr uint64_t kEven = 0x5555555555555555;
 
-// Interleaved bytes in lane order.
-BREVIS_INLINE V lane_order(V bytes) {
+// 16-bit lanes from the even bytes of `low` and the odd ones of `high`.
+BREVIS_INLINE V join(V low, V high) { return select(_mm512_set1_epi16(static_cast<short>(0xff00)), high, low); }
+
+// 64 bytes in lane order, from the even bytes of lanes 0..31 and of lanes 32..63.
+BREVIS_INLINE V lane_order(V first, V second) {
   alignas(64) static constexpr auto kOrder = [] {
     struct {
       uint8_t at[64];
@@ -46,98 +46,90 @@ BREVIS_INLINE V lane_order(V bytes) {
     for (unsigned i = 0; i < 64; ++i) order.at[i] = static_cast<uint8_t>(i < 32 ? 2 * i : 2 * (i - 32) + 1);
     return order;
   }();
-  return _mm512_permutexvar_epi8(load(kOrder.at), bytes);
+  return _mm512_permutexvar_epi8(load(kOrder.at), join(first, _mm512_slli_epi16(second, 8)));
 }
 
-class AliasLanes {
+struct Tables {
+  V threshold, symbol[2], offset[2][2], frequency[2];
+  V odd, rank_bits, top_bits, one;  // constants that would not stay in registers by themselves
+
+  explicit Tables(const AliasPlanes& planes)
+      : threshold(load(planes.threshold)),
+        symbol{load(planes.symbol[0]), load(planes.symbol[1])},
+        offset{{load(planes.offset[0][0]), load(planes.offset[0][1])},
+               {load(planes.offset[1][0]), load(planes.offset[1][1])}},
+        frequency{load(planes.frequency[0]), load(planes.frequency[1])},
+        odd(_mm512_set1_epi16(static_cast<short>(0xff00))),
+        rank_bits(_mm512_set1_epi16(0xfff)),
+        top_bits(_mm512_set1_epi16(static_cast<short>(0xf000))),
+        one(_mm512_set1_epi16(1)) {
+    asm("" : "+v"(odd), "+v"(rank_bits), "+v"(top_bits), "+v"(one));
+  }
+};
+
+// Half of the states.
+class Lanes32 {
  public:
-  AliasLanes(const AliasPlanes& planes, const RansCursor& cursor)
-      : threshold_(load(planes.threshold)),
-        symbol_{load(planes.symbol[0]), load(planes.symbol[1])},
-        offset_{{load(planes.offset[0][0]), load(planes.offset[0][1])},
-                {load(planes.offset[1][0]), load(planes.offset[1][1])}},
-        frequency_{load(planes.frequency[0]), load(planes.frequency[1])},
-        next_(cursor.next) {
-    const auto halves = [&](const uint32_t* states, V& low, V& high) __attribute__((always_inline)) {
-      const V first = load(states), second = load(states + 16);
-      low = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(first)), _mm512_cvtepi32_epi16(second), 1);
-      high = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(_mm512_srli_epi32(first, 16))),
-                                _mm512_cvtepi32_epi16(_mm512_srli_epi32(second, 16)), 1);
+  explicit Lanes32(const uint32_t* states) {
+    const V first = load(states), second = load(states + 16);
+    low_ = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(first)), _mm512_cvtepi32_epi16(second), 1);
+    high_ = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(_mm512_srli_epi32(first, 16))),
+                               _mm512_cvtepi32_epi16(_mm512_srli_epi32(second, 16)), 1);
+  }
+
+  // Decodes a symbol in every lane, into even bytes; odd ones mean nothing. Requires: 32 words from `next` on.
+  BREVIS_INLINE V step(const Tables& tables, const uint8_t*& next) {
+    // A permute looks at six bits of its indices: those of the bucket in even bytes.
+    const V bucket = _mm512_srli_epi16(low_, 6);
+    const __mmask64 side = _mm512_cmpge_epu8_mask(low_, _mm512_permutexvar_epi8(bucket, tables.threshold));
+    const auto look_up = [&](V first, V second) __attribute__((always_inline)) {
+      return _mm512_mask_permutexvar_epi8(_mm512_permutexvar_epi8(bucket, first), side, bucket, second);
     };
-    halves(cursor.states, low_.a, high_.a);
-    halves(cursor.states + 32, low_.b, high_.b);
-  }
-
-  const uint8_t* next() const { return next_; }
-
-  // Decodes a symbol in every lane, interleaved. Requires: 64 words from next() on.
-  BREVIS_INLINE V step() {
-    const V odd = _mm512_set1_epi16(static_cast<short>(0xff00));
-    // A byte permute looks at six bits of its indices.
-    const V bucket = select(odd, _mm512_slli_epi16(low_.b, 2), _mm512_srli_epi16(low_.a, 6));
-    const V within = select(odd, _mm512_slli_epi16(low_.b, 8), low_.a);
-    const __mmask64 side = _mm512_cmpge_epu8_mask(within, _mm512_permutexvar_epi8(bucket, threshold_));
-    const V symbol = by_bucket(symbol_, bucket, side);
-    const Pair offset = widen(by_bucket({offset_[0][0], offset_[1][0]}, bucket, side),
-                              by_bucket({offset_[0][1], offset_[1][1]}, bucket, side));
-    const Pair frequency =
-        widen(_mm512_permutexvar_epi8(symbol, frequency_[0]), _mm512_permutexvar_epi8(symbol, frequency_[1]));
-    advance(low_.a, high_.a, frequency.a, offset.a);
-    advance(low_.b, high_.b, frequency.b, offset.b);
-    return symbol;
-  }
-
-  void store(RansCursor& cursor) const {
-    const auto states = [](V low, V high, uint32_t * to) __attribute__((always_inline)) {
-      for (unsigned half = 0; half < 2; ++half) {
-        const V l = _mm512_cvtepu16_epi32(half == 0 ? _mm512_castsi512_si256(low) : _mm512_extracti64x4_epi64(low, 1));
-        const V h =
-            _mm512_cvtepu16_epi32(half == 0 ? _mm512_castsi512_si256(high) : _mm512_extracti64x4_epi64(high, 1));
-        _mm512_storeu_si512(to + 16 * half, _mm512_or_si512(l, _mm512_slli_epi32(h, 16)));
-      }
-    };
-    states(low_.a, high_.a, cursor.states);
-    states(low_.b, high_.b, cursor.states + 32);
-    cursor.next = next_;
-  }
-
- private:
-  struct Sides {
-    V first, second;
-  };
-  BREVIS_INLINE static V by_bucket(Sides table, V bucket, __mmask64 side) {
-    return _mm512_mask_permutexvar_epi8(_mm512_permutexvar_epi8(bucket, table.first), side, bucket, table.second);
-  }
-
-  BREVIS_INLINE void advance(V& low, V& high, V frequency, V offset) {
-    const V rank = _mm512_and_si512(_mm512_sub_epi16(low, offset), _mm512_set1_epi16(0xfff));
-    const V top = _mm512_and_si512(low, _mm512_set1_epi16(static_cast<short>(0xf000)));
-    const V small = _mm512_add_epi16(_mm512_mulhi_epu16(frequency, top), rank);
-    const V upper = _mm512_mulhi_epu16(frequency, high);
-    const V lower = _mm512_add_epi16(_mm512_mullo_epi16(frequency, high), small);
+    const V symbol = look_up(tables.symbol[0], tables.symbol[1]);
+    const V frequency = select(tables.odd, _mm512_permutexvar_epi8(_mm512_slli_epi16(symbol, 8), tables.frequency[1]),
+                               _mm512_permutexvar_epi8(symbol, tables.frequency[0]));
+    const V offset = select(tables.odd, _mm512_slli_epi16(look_up(tables.offset[0][1], tables.offset[1][1]), 8),
+                            look_up(tables.offset[0][0], tables.offset[1][0]));
+    const V rank = _mm512_and_si512(_mm512_sub_epi16(low_, offset), tables.rank_bits);
+    const V small = _mm512_add_epi16(_mm512_mulhi_epu16(frequency, _mm512_and_si512(low_, tables.top_bits)), rank);
+    const V upper = _mm512_mulhi_epu16(frequency, high_);
+    const V lower = _mm512_add_epi16(_mm512_mullo_epi16(frequency, high_), small);
     const __mmask32 carry = _mm512_cmplt_epu16_mask(lower, small);
     __mmask32 zero = _mm512_testn_epi16_mask(upper, upper);
     asm("" : "+Yk"(zero));  // or else the compiler lets this test wait for that of the carry
     const __mmask32 refill = _kandn_mask32(carry, zero);
-    high = _mm512_mask_mov_epi16(_mm512_mask_add_epi16(upper, carry, upper, _mm512_set1_epi16(1)), refill, lower);
-    low = _mm512_mask_expand_epi16(lower, refill, load(next_));
-    next_ += 2 * static_cast<uint64_t>(_mm_popcnt_u32(refill));
+    high_ = _mm512_mask_mov_epi16(_mm512_mask_add_epi16(upper, carry, upper, tables.one), refill, lower);
+    low_ = _mm512_mask_expand_epi16(lower, refill, load(next));
+    next += 2 * static_cast<uint64_t>(_mm_popcnt_u32(refill));
+    return symbol;
   }
 
-  V threshold_;
-  Sides symbol_;
-  V offset_[2][2], frequency_[2];
-  Pair low_, high_;  // halves of the states
-  const uint8_t* next_;
+  void store(uint32_t* states) const {
+    for (unsigned half = 0; half < 2; ++half) {
+      const V l = _mm512_cvtepu16_epi32(half == 0 ? _mm512_castsi512_si256(low_) : _mm512_extracti64x4_epi64(low_, 1));
+      const V h =
+          _mm512_cvtepu16_epi32(half == 0 ? _mm512_castsi512_si256(high_) : _mm512_extracti64x4_epi64(high_, 1));
+      _mm512_storeu_si512(states + 16 * half, _mm512_or_si512(l, _mm512_slli_epi32(h, 16)));
+    }
+  }
+
+ private:
+  V low_, high_;  // halves of the states
 };
 
 size_t alias_decode(const AliasDecoder& table, RansCursor& cursor, uint8_t* out, size_t rounds) {
   if (cursor.lanes != kLanes) return all_kernels().front().alias_decode(table, cursor, out, rounds);
-  AliasLanes lanes(*table.planes, cursor);
+  const Tables tables(*table.planes);
+  Lanes32 first(cursor.states), second(cursor.states + 32);
+  const uint8_t* next = cursor.next;
   size_t round = 0;
-  for (; round < rounds && cursor.end - lanes.next() >= 2 * kLanes; ++round, out += kLanes)
-    _mm512_storeu_si512(out, lane_order(lanes.step()));
-  lanes.store(cursor);
+  for (; round < rounds && cursor.end - next >= 2 * kLanes; ++round, out += kLanes) {
+    const V a = first.step(tables, next), b = second.step(tables, next);
+    _mm512_storeu_si512(out, lane_order(a, b));
+  }
+  first.store(cursor.states);
+  second.store(cursor.states + 32);
+  cursor.next = next;
   return round;
 }
 
@@ -190,22 +182,19 @@ class ValueTable {
     return all >> lowest_bit(values) <= 0xffff;
   }
 
-  // The words of all lanes, in lane order.
-  BREVIS_INLINE void look_up(V symbols, V (&words)[kLane]) const {
-    const V low = _mm512_permutexvar_epi8(symbols, low_);
+  // The words of all lanes in lane order, from both halves' symbols.
+  BREVIS_INLINE void look_up(V first, V second, V (&words)[kLane]) const {
     if constexpr (kLane == 1) {
-      words[0] = lane_order(low);
-      return;
+      words[0] = lane_order(_mm512_permutexvar_epi8(first, low_), _mm512_permutexvar_epi8(second, low_));
     } else {
-      const Pair pair = widen(low, _mm512_permutexvar_epi8(symbols, high_));
-      if constexpr (kLane == 2) {
-        words[0] = pair.a;
-        words[1] = pair.b;
-      } else {
-        words[0] = place(_mm512_castsi512_si256(pair.a));
-        words[1] = place(_mm512_extracti64x4_epi64(pair.a, 1));
-        words[2] = place(_mm512_castsi512_si256(pair.b));
-        words[3] = place(_mm512_extracti64x4_epi64(pair.b, 1));
+      const V halves[2] = {shorts(first), shorts(second)};
+      for (unsigned i = 0; i < 2; ++i) {
+        if constexpr (kLane == 2) {
+          words[i] = halves[i];
+        } else {
+          words[2 * i] = place(_mm512_castsi512_si256(halves[i]));
+          words[2 * i + 1] = place(_mm512_extracti64x4_epi64(halves[i], 1));
+        }
       }
     }
   }
@@ -215,6 +204,9 @@ class ValueTable {
     uint32_t all = 0;
     for (unsigned s = 0; s < 64; ++s) all |= values[s];
     return all == 0 ? 0 : static_cast<unsigned>(__builtin_ctz(all));
+  }
+  BREVIS_INLINE V shorts(V symbols) const {
+    return join(_mm512_permutexvar_epi8(symbols, low_), _mm512_permutexvar_epi8(_mm512_slli_epi16(symbols, 8), high_));
   }
   BREVIS_INLINE V place(__m256i values) const {
     return _mm512_sllv_epi32(_mm512_cvtepu16_epi32(values), _mm512_set1_epi32(static_cast<int>(shift_)));
@@ -234,19 +226,24 @@ struct Fields {
 template <unsigned kLane, bool kBit, unsigned kWide>
 size_t merge_rounds(const AliasMerge& merge, const Fields& fields, RansCursor& cursor, uint8_t* out, size_t rounds,
                     size_t& counted) {
-  AliasLanes lanes(*merge.table.planes, cursor);
+  const Tables tables(*merge.table.planes);
+  Lanes32 first(cursor.states), second(cursor.states + 32);
+  const uint8_t* next = cursor.next;
   const ValueTable<kLane> values(merge.values);
   BitReader64 bit{};
   if constexpr (kBit) bit = BitReader64::of<kLane>(*fields.bit, merge.first);
   FieldReader<kLane> wide[2];
   for (unsigned k = 0; k < kWide; ++k) wide[k] = FieldReader<kLane>(*fields.wide[k], merge.first);
   const V escape = _mm512_set1_epi8(static_cast<char>(merge.counted < 64 ? merge.counted : 0xff));
+  __mmask64 even = kEven;
+  asm("" : "+Yk"(even));
   size_t round = 0, hits = 0;
-  for (; round < rounds && cursor.end - lanes.next() >= 2 * kLanes; ++round) {
-    const V symbols = lanes.step();
-    hits += static_cast<size_t>(_mm_popcnt_u64(_mm512_cmpeq_epi8_mask(symbols, escape)));
+  for (; round < rounds && cursor.end - next >= 2 * kLanes; ++round) {
+    const V a = first.step(tables, next), b = second.step(tables, next);
+    hits += static_cast<size_t>(_mm_popcnt_u64(_mm512_mask_cmpeq_epi8_mask(even, a, escape)));
+    hits += static_cast<size_t>(_mm_popcnt_u64(_mm512_mask_cmpeq_epi8_mask(even, b, escape)));
     V words[kLane];
-    values.look_up(symbols, words);
+    values.look_up(a, b, words);
     uint64_t signs = 0;
     if constexpr (kBit) signs = bit.next();
     for (unsigned v = 0; v < kLane; ++v, out += kVector) {
@@ -257,7 +254,9 @@ size_t merge_rounds(const AliasMerge& merge, const Fields& fields, RansCursor& c
     }
   }
   counted += hits;
-  lanes.store(cursor);
+  first.store(cursor.states);
+  second.store(cursor.states + 32);
+  cursor.next = next;
   return round;
 }
 
