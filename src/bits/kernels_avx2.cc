@@ -48,33 +48,32 @@ class Index {
   V part_[kParts];
 };
 
-// The alias table, one entry a bucket; entries of side 1 as differences (xor) from side 0.
+// The alias table, one entry a bucket; entries of side 1 as differences (xor) from side 0, whose symbol is the bucket.
 struct alignas(64) Tables {
-  uint8_t threshold[64], symbol[64], symbol_step[64], offset[2][64], offset_step[2][64], frequency[2][64];
+  uint8_t threshold[64], symbol_step[64], frequency[2][64];
+  uint8_t offset[64], offset_step[64];  // low bytes
+  uint8_t offset_top[64];               // the four bits above, and those of the difference above them
 
   Tables(const AliasPlanes& planes, unsigned log_buckets) {
     for (unsigned b = 0; b < 1u << log_buckets; ++b) {
       const unsigned at = b << (6 - log_buckets);
+      const auto& first = planes.offset[0];
+      const auto& second = planes.offset[1];
       threshold[b] = planes.threshold[at];
-      symbol[b] = planes.symbol[0][at];
-      symbol_step[b] = planes.symbol[0][at] ^ planes.symbol[1][at];
-      for (unsigned byte = 0; byte < 2; ++byte) {
-        offset[byte][b] = planes.offset[0][byte][at];
-        offset_step[byte][b] = planes.offset[0][byte][at] ^ planes.offset[1][byte][at];
-        frequency[byte][b] = planes.frequency[byte][b];
-      }
+      symbol_step[b] = static_cast<uint8_t>(b ^ planes.symbol[1][at]);
+      offset[b] = first[0][at];
+      offset_step[b] = first[0][at] ^ second[0][at];
+      offset_top[b] = static_cast<uint8_t>((first[1][at] & 0xf) | (first[1][at] ^ second[1][at]) << 4);
+      for (unsigned byte = 0; byte < 2; ++byte) frequency[byte][b] = planes.frequency[byte][b];
     }
   }
 };
 
-// 32 lanes: bytes of them come and go interleaved, those of lanes 0..15 even, of lanes 16..31 odd.
+// 32 lanes of bytes stand as packing two vectors of 16-bit lanes leaves them; unpacking undoes it.
 struct Pair {
-  V a, b;  // 16 bits a lane
+  V a, b;  // lanes 0..15, 16..31
 };
-BREVIS_INLINE Pair widen(V low, V high) {
-  const V even = _mm256_set1_epi16(0xff), odd = _mm256_set1_epi16(static_cast<short>(0xff00));
-  return {or_(and_(low, even), _mm256_slli_epi16(high, 8)), or_(_mm256_srli_epi16(low, 8), and_(high, odd))};
-}
+BREVIS_INLINE Pair widen(V low, V high) { return {_mm256_unpacklo_epi8(low, high), _mm256_unpackhi_epi8(low, high)}; }
 
 // Half of the states.
 template <unsigned kLog>
@@ -90,22 +89,21 @@ class Lanes32 {
   }
 
   BREVIS_INLINE V step(const Tables& tables, const uint8_t*& next) {
-    const V even = _mm256_set1_epi16(0xff);
-    const V entries = _mm256_set1_epi8(static_cast<char>((1 << kLog) - 1));
-    const V bucket = and_(or_(and_(_mm256_srli_epi16(low_[0], 12 - kLog), even),
-                              kLog == 4 ? _mm256_andnot_si256(even, low_[1])
-                                        : _mm256_andnot_si256(even, _mm256_slli_epi16(low_[1], kLog - 4))),
-                          entries);
-    const V within = or_(and_(low_[0], even), _mm256_slli_epi16(low_[1], 8));
+    const V byte = _mm256_set1_epi16(0xff), nibble = _mm256_set1_epi8(0xf);
+    const V entries = _mm256_set1_epi16((1 << kLog) - 1);
+    const V bucket = _mm256_packus_epi16(and_(_mm256_srli_epi16(low_[0], 12 - kLog), entries),
+                                         and_(_mm256_srli_epi16(low_[1], 12 - kLog), entries));
+    const V within = _mm256_packus_epi16(and_(low_[0], byte), and_(low_[1], byte));
     const Index<kLog> by_bucket(bucket);
     const V side = _mm256_cmpeq_epi8(_mm256_max_epu8(within, by_bucket(tables.threshold)), within);
-    const V symbol = _mm256_xor_si256(by_bucket(tables.symbol), and_(side, by_bucket(tables.symbol_step)));
-    V offset[2];
-    for (unsigned byte = 0; byte < 2; ++byte)
-      offset[byte] = _mm256_xor_si256(by_bucket(tables.offset[byte]), and_(side, by_bucket(tables.offset_step[byte])));
+    const V symbol = _mm256_xor_si256(bucket, and_(side, by_bucket(tables.symbol_step)));
     const Index<kLog> by_symbol(symbol);
     const Pair frequencies = widen(by_symbol(tables.frequency[0]), by_symbol(tables.frequency[1]));
-    const Pair offsets = widen(offset[0], offset[1]);
+    const V low = _mm256_xor_si256(by_bucket(tables.offset), and_(side, by_bucket(tables.offset_step)));
+    const V top = by_bucket(tables.offset_top);
+    // The difference's bits go into the upper half of the byte too, where nobody looks.
+    const V high = _mm256_xor_si256(top, and_(side, and_(_mm256_srli_epi16(top, 4), nibble)));
+    const Pair offsets = widen(low, high);
     const V refill_a = advance(0, frequencies.a, offsets.a), refill_b = advance(1, frequencies.b, offsets.b);
     // Bytes of a's first eight lanes, of b's first eight, of a's others, of b's others.
     const unsigned masks = static_cast<unsigned>(_mm256_movemask_epi8(_mm256_packs_epi16(refill_a, refill_b)));
@@ -145,11 +143,7 @@ class Lanes32 {
   V low_[2], high_[2];
 };
 
-// Interleaved bytes in lane order.
-BREVIS_INLINE V lane_order(V bytes) {
-  return _mm256_permute4x64_epi64(
-      _mm256_packus_epi16(and_(bytes, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(bytes, 8)), 0xd8);
-}
+BREVIS_INLINE V lane_order(V bytes) { return _mm256_permute4x64_epi64(bytes, 0xd8); }
 
 // What symbols stand for, less `shift` bits, by bytes.
 struct alignas(64) Values {
