@@ -23,6 +23,9 @@ void catch_signals() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A lost terminal, unless nohup asked for it to be ignored.
+  struct sigaction hangup = {};
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   signal(SIGXFSZ, SIG_IGN);  // beyond `ulimit -f` writing fails, and what is unfinished is cleared away
 }
 

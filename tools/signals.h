@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SIGINT and SIGTERM ask the work at hand to stop: it ends early, leaves no unfinished file under a final name, and the
-// program ends with 130 or 143. A second signal ends the program at once.
+// SIGINT, SIGTERM and SIGHUP ask the work at hand to stop: it ends early, leaves no unfinished file under a final name,
+// and the program ends with 130 or 143. A second signal ends the program at once.
 //
 // Threads: any thread may ask.
 #pragma once

@@ -323,6 +323,7 @@ class Pack(CliCase):
     def test_signals(self):
         self.interrupted(signal.SIGINT, 130)
         self.interrupted(signal.SIGTERM, 143)
+        self.interrupted(signal.SIGHUP, 129)
 
 
 class Fsck(CliCase):
