@@ -56,7 +56,7 @@ struct AliasMerge {
   static constexpr size_t kMaxFields = 4;
   AliasDecoder table;
   const uint32_t* values;  // 64: what a symbol stands for, at its place in the word
-  unsigned counted;        // a symbol whose occurrences are counted; 64 and more: none
+  unsigned counted;        // a symbol whose occurrences are counted, its value being no other's; 64 and more: none
   PackedField fields[kMaxFields];
   size_t field_count;
   size_t first;  // the word of the fields that the next symbol belongs to

@@ -4,6 +4,7 @@
 // unpacked fields and the words they make.
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "bits/kernels.h"
 
@@ -11,44 +12,110 @@ namespace brevis::bits {
 namespace {
 
 constexpr size_t kTile = 1024;  // a multiple of any number of lanes
+constexpr uint32_t kLowest = 1u << 16;
+
+template <class T>
+T load(const void* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
 
 template <class Word, class Field>
 void or_field(Word* words, const Field* fields, size_t count, unsigned shift) {
   for (size_t i = 0; i < count; ++i) words[i] = static_cast<Word>(words[i] | static_cast<Word>(fields[i]) << shift);
 }
 
+// Fields of one bit, such as signs, whose first starts on a byte; gives the words done. A product spreads as many bits
+// as words have place in 64 bits, four at most: copies of the bits, each a word less one bit further up, have bit i at
+// the top of word i.
+template <class Word>
+size_t or_bits(Word* words, const uint8_t* bits, size_t count, unsigned shift) {
+  constexpr unsigned kWidth = 8 * sizeof(Word), kGroup = sizeof(Word) == 4 ? 2 : 4;
+  uint64_t copies = 0, tops = 0;
+  for (unsigned i = 0; i < kGroup; ++i) {
+    copies |= uint64_t{1} << ((i + 1) * (kWidth - 1));
+    tops |= uint64_t{1} << ((i + 1) * kWidth - 1);
+  }
+  using Chunk = std::conditional_t<sizeof(Word) == 1, uint32_t, uint64_t>;
+  size_t done = 0;
+  for (; done + 8 <= count; done += 8) {
+    for (unsigned i = 0; i < 8; i += kGroup) {
+      const uint64_t some = bits[done / 8] >> i & low_mask(kGroup);
+      Chunk chunk = load<Chunk>(words + done + i);
+      chunk = static_cast<Chunk>(chunk | (some * copies & tops) >> (kWidth - 1 - shift));
+      std::memcpy(words + done + i, &chunk, sizeof chunk);
+    }
+  }
+  return done;
+}
+
 template <class Word>
 void add_field(const PackedField& field, size_t first, Word* words, size_t count) {
   const size_t before = first % 8;  // unpacked in vain, so that the first field starts on a byte
+  const uint8_t* const in = field.data + (first - before) / 8 * field.b;
+  size_t done = 0;
+  if (field.b == 1 && before == 0) done = or_bits(words, in, count, field.shift);
   alignas(8) uint8_t unpacked[(kTile + 8) * sizeof(Word)];
-  all_kernels().front().unpack(field.data + (first - before) / 8 * field.b, field.b,
-                               {unpacked, before + count, static_cast<uint8_t>(field.b)});
+  all_kernels().front().unpack(in + done / 8 * field.b, field.b,
+                               {unpacked, before + count - done, static_cast<uint8_t>(field.b)});
   visit_lane(field.b, [&]<class Field>(Field) {
     if constexpr (sizeof(Field) <= sizeof(Word))
-      or_field(words, reinterpret_cast<const Field*>(unpacked) + before, count, field.shift);
+      or_field(words + done, reinterpret_cast<const Field*>(unpacked) + before, count - done, field.shift);
   });
 }
 
-size_t occurrences(const uint8_t* symbols, size_t count, unsigned symbol) {
-  if (symbol >= 64) return 0;
+template <class Word>
+size_t occurrences(const Word* words, size_t count, Word word) {
   static_assert(kTile <= 0xffff);
   uint16_t sum = 0;  // narrow, so that compilers count many at once
-  for (size_t i = 0; i < count; ++i) sum = static_cast<uint16_t>(sum + (symbols[i] == symbol));
+  for (size_t i = 0; i < count; ++i) sum = static_cast<uint16_t>(sum + (words[i] == word));
   return sum;
+}
+
+// As alias_decode, with a symbol's value in its place.
+template <unsigned kLanes, class Word>
+size_t decode_values(const uint32_t* slots, const Word* values, RansCursor& cursor, Word* out, size_t rounds) {
+  uint32_t states[kLanes];
+  std::copy_n(cursor.states, kLanes, states);
+  const uint8_t* next = cursor.next;
+  size_t round = 0;
+  for (; round < rounds && cursor.end - next >= 2 * kLanes; ++round, out += kLanes) {
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      uint32_t x = states[lane];
+      const uint32_t entry = slots[x & 0xfff];
+      out[lane] = values[entry >> 24];
+      x = (entry & 0xfff) * (x >> 12) + (entry >> 12 & 0xfff);
+      const uint32_t low = x < kLowest, taken = x << 16 | load<uint16_t>(next);
+      next += 2 * low;
+      states[lane] = x ^ ((taken ^ x) & (0 - low));  // never a branch, which nobody could predict
+    }
+  }
+  std::copy_n(states, kLanes, cursor.states);
+  cursor.next = next;
+  return round;
+}
+
+template <class Word>
+size_t decode_values(const uint32_t* slots, const Word* values, RansCursor& cursor, Word* out, size_t rounds) {
+  switch (cursor.lanes) {
+    case 64: return decode_values<64>(slots, values, cursor, out, rounds);
+    case 16: return decode_values<16>(slots, values, cursor, out, rounds);
+    case 4: return decode_values<4>(slots, values, cursor, out, rounds);
+    default: return decode_values<1>(slots, values, cursor, out, rounds);
+  }
 }
 
 template <class Word>
 size_t merge_alias(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, size_t rounds, size_t& counted) {
   Word values[64], words[kTile];
   std::copy_n(merge.values, 64, values);
-  uint8_t symbols[kTile];
   size_t done = 0;
   while (done < rounds) {
     const size_t wanted = std::min(rounds - done, kTile / cursor.lanes);
-    const size_t got = all_kernels().front().alias_decode(merge.table, cursor, symbols, wanted);
+    const size_t got = decode_values(merge.table.slots, values, cursor, words, wanted);
     const size_t first = done * cursor.lanes, count = got * cursor.lanes;
-    for (size_t i = 0; i < count; ++i) words[i] = values[symbols[i]];
-    counted += occurrences(symbols, count, merge.counted);
+    if (merge.counted < 64) counted += occurrences(words, count, values[merge.counted]);
     for (size_t k = 0; k < merge.field_count; ++k) add_field(merge.fields[k], merge.first + first, words, count);
     if (count != 0) std::memcpy(out + first * sizeof(Word), words, count * sizeof(Word));
     done += got;

@@ -100,7 +100,7 @@ bool set_values(const FrameView& frame, Fields& fields) {
     const bool exception = s == fields.merge.counted;
     if (coded && s >= known && !exception) return false;
     const uint64_t word = exception ? placeholder : s >= known ? 0 : list == nullptr ? s : list[s];
-    if (coded) fields.values[s] = static_cast<uint32_t>(word << fields.shift | fields.fixed);
+    if (coded || exception) fields.values[s] = static_cast<uint32_t>(word << fields.shift | fields.fixed);
   }
   fields.placeholder = placeholder << fields.shift;
   fields.merge.values = fields.values;
