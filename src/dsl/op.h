@@ -10,6 +10,7 @@
 
 #include "bits/words.h"
 #include "dsl/program.h"
+#include "dsl/propose.h"
 
 namespace brevis::dsl {
 
@@ -81,6 +82,9 @@ struct OpSpec {
   // but not to train a table on. `known` is what push_down gave.
   std::optional<codec::Histogram> (*guess)(const NodeArgs& args, const codec::Histogram& target, size_t child,
                                            std::span<const std::optional<codec::Histogram>> known) = nullptr;
+
+  // Packing, optional: nodes of this operator that may be worth trying for a target, appended to `out` (propose.h).
+  void (*propose)(const Target& target, std::vector<Proposal>& out) = nullptr;
 };
 
 // Every operator, by ascending id.
