@@ -115,6 +115,8 @@ struct Kernels {
 
   // A field of each word: out[i] = in[i] >> shift, cut to out.width, which is at most in.width.
   void (*take_field)(ConstWords in, unsigned shift, Words out);
+  // pack() of a field of each word: b bits from `shift` on, shift + b <= in.width.
+  void (*pack_field)(ConstWords in, unsigned shift, unsigned b, uint8_t* out);
   // What a table of 2^b bytes has for a field of b <= 16 bits; three bytes beyond the table can be read.
   void (*look_up)(ConstWords in, unsigned shift, unsigned b, const uint8_t* table, uint8_t* out);
 

@@ -83,40 +83,58 @@ class FieldWriter {
 };
 
 template <unsigned kLane>
-size_t pack_vectors(ConstWords in, unsigned b, uint8_t* out) {
+size_t pack_vectors(ConstWords in, unsigned shift, unsigned b, uint8_t* out) {
   if (!FieldWriter<kLane>::serves(b)) return 0;
   const FieldWriter<kLane> writer(b);
   const size_t vectors = in.count / (kVector / kLane);
-  for (size_t v = 0; v < vectors; ++v) writer.put(load(in.data + v * kVector), out + v * writer.bytes());
+  const __m128i down = _mm_cvtsi32_si128(static_cast<int>(shift));
+  // Steps of the writer look at b bits of each word, so nothing above needs to be cut off.
+  for (size_t v = 0; v < vectors; ++v) {
+    V words = load(in.data + v * kVector);
+    if constexpr (kLane == 4) words = _mm512_srl_epi32(words, down);
+    if constexpr (kLane == 2) words = _mm512_srl_epi16(words, down);
+    if constexpr (kLane == 1) words = _mm512_srl_epi16(words, down);  // what comes in from the next byte is above b
+    writer.put(words, out + v * writer.bytes());
+  }
   return vectors * (kVector / kLane);
 }
 
-// Of words of one bit.
+// Of fields of one bit.
 template <unsigned kLane>
-size_t pack_bits(ConstWords in, uint8_t* out) {
+size_t pack_bits(ConstWords in, unsigned shift, uint8_t* out) {
   const size_t vectors = in.count / (kVector / kLane);
+  const uint32_t one = 1u << shift;
+  const V bit = kLane == 1   ? _mm512_set1_epi8(static_cast<char>(one))
+                : kLane == 2 ? _mm512_set1_epi16(static_cast<short>(one))
+                             : _mm512_set1_epi32(static_cast<int>(one));
   for (size_t v = 0; v < vectors; ++v) {
     const V words = load(in.data + v * kVector);
-    const uint64_t bits = kLane == 1   ? _mm512_test_epi8_mask(words, words)
-                          : kLane == 2 ? _mm512_test_epi16_mask(words, words)
-                                       : _mm512_test_epi32_mask(words, words);
+    const uint64_t bits = kLane == 1   ? _mm512_test_epi8_mask(words, bit)
+                          : kLane == 2 ? _mm512_test_epi16_mask(words, bit)
+                                       : _mm512_test_epi32_mask(words, bit);
     __builtin_memcpy(out + v * (8 / kLane), &bits, 8 / kLane);
   }
   return vectors * (kVector / kLane);
 }
 
-template <unsigned kLane>
-size_t pack_whole(ConstWords in, unsigned b, uint8_t* out) {
-  return b == 1 ? pack_bits<kLane>(in, out) : pack_vectors<kLane>(in, b, out);
+// Packs whole vectors; gives the words done.
+size_t pack_whole(ConstWords in, unsigned shift, unsigned b, uint8_t* out) {
+  switch (in.lane()) {
+    case 1: return b == 1 ? pack_bits<1>(in, shift, out) : pack_vectors<1>(in, shift, b, out);
+    case 2: return b == 1 ? pack_bits<2>(in, shift, out) : pack_vectors<2>(in, shift, b, out);
+    case 4: return b == 1 ? pack_bits<4>(in, shift, out) : pack_vectors<4>(in, shift, b, out);
+    default: return 0;
+  }
 }
 
 void pack(ConstWords in, unsigned b, uint8_t* out) {
-  const unsigned lane = in.lane();
-  size_t done = 0;
-  if (lane == 1) done = pack_whole<1>(in, b, out);
-  if (lane == 2) done = pack_whole<2>(in, b, out);
-  if (lane == 4) done = pack_whole<4>(in, b, out);
-  all_kernels().front().pack({in.data + done * lane, in.count - done, in.width}, b, out + done / 8 * b);
+  const size_t done = pack_whole(in, 0, b, out);
+  all_kernels().front().pack(in.part(done, in.count - done), b, out + done / 8 * b);
+}
+
+void pack_field(ConstWords in, unsigned shift, unsigned b, uint8_t* out) {
+  const size_t done = pack_whole(in, shift, b, out);
+  all_kernels().front().pack_field(in.part(done, in.count - done), shift, b, out + done / 8 * b);
 }
 
 // Sixteen words as 32-bit lanes.
@@ -133,6 +151,15 @@ BREVIS_INLINE void narrow_words(V words, uint8_t* out) {
   if constexpr (kLane == 4) _mm512_storeu_si512(out, words);
 }
 
+// From 16-bit words to bytes there is a shorter way.
+void take_bytes(const uint8_t* in, size_t vectors, unsigned shift, uint32_t mask, uint8_t* out) {
+  const __m128i down = _mm_cvtsi32_si128(static_cast<int>(shift));
+  const V field = _mm512_set1_epi16(static_cast<short>(mask));
+  for (size_t v = 0; v < vectors; ++v)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 32 * v),
+                        _mm512_cvtepi16_epi8(_mm512_and_si512(_mm512_srl_epi16(load(in + 64 * v), down), field)));
+}
+
 template <unsigned kIn, unsigned kOut>
 void take_field_lanes(const uint8_t* in, size_t vectors, unsigned shift, uint32_t mask, uint8_t* out) {
   const __m128i down = _mm_cvtsi32_si128(static_cast<int>(shift));
@@ -147,7 +174,7 @@ void take_field(ConstWords in, unsigned shift, Words out) {
   size_t done = 16 * vectors;
   switch (10 * in.lane() + out.lane()) {
     case 11: take_field_lanes<1, 1>(in.data, vectors, shift, mask, out.data); break;
-    case 21: take_field_lanes<2, 1>(in.data, vectors, shift, mask, out.data); break;
+    case 21: take_bytes(in.data, vectors / 2, shift, mask, out.data), done = done / 32 * 32; break;
     case 22: take_field_lanes<2, 2>(in.data, vectors, shift, mask, out.data); break;
     case 41: take_field_lanes<4, 1>(in.data, vectors, shift, mask, out.data); break;
     case 42: take_field_lanes<4, 2>(in.data, vectors, shift, mask, out.data); break;
@@ -187,6 +214,7 @@ BREVIS_TARGET_END
 void fill_avx512_words(Kernels& table) {
   table.unpack = unpack;
   table.pack = pack;
+  table.pack_field = pack_field;
   table.take_field = take_field;
   table.look_up = look_up;
 }

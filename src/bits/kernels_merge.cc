@@ -139,6 +139,15 @@ void take_field(ConstWords in, unsigned shift, Words out) {
   });
 }
 
+void pack_field(ConstWords in, unsigned shift, unsigned b, uint8_t* out) {
+  alignas(8) uint8_t lanes[kTile * 8];
+  for (size_t i = 0; i < in.count; i += kTile) {
+    const Words tile{lanes, std::min(kTile, in.count - i), static_cast<uint8_t>(b)};
+    take_field(in.part(i, tile.count), shift, tile);
+    all_kernels().front().pack(tile, b, out + i / 8 * b);
+  }
+}
+
 void look_up(ConstWords in, unsigned shift, unsigned b, const uint8_t* table, uint8_t* out) {
   const uint64_t mask = low_mask(b);
   visit_lane(in.width, [&]<class Word>(Word) {
@@ -151,6 +160,7 @@ void look_up(ConstWords in, unsigned shift, unsigned b, const uint8_t* table, ui
 
 void fill_scalar_merge(Kernels& table) {
   table.take_field = take_field;
+  table.pack_field = pack_field;
   table.look_up = look_up;
   table.merge_alias[0] = merge_alias<uint8_t>;
   table.merge_alias[1] = merge_alias<uint16_t>;

@@ -114,7 +114,7 @@ class Encoder {
       const Node& child = bound_.program().nodes()[at];
       shift -= child.width;
       if (child.op == OpId::literal && child.params[0] == static_cast<uint64_t>(codec::CodecId::packed)) {
-        pack_field(target, shift, child.width, seen >> shift & bits::low_mask(child.width));
+        pack_field(target, shift, seen >> shift & bits::low_mask(child.width));
         continue;
       }
       BREVIS_ASSIGN(const bool fits, encode_field(at, child, target, shift));
@@ -133,7 +133,7 @@ class Encoder {
   }
 
   // What codec `packed` makes of a field whose words together have the bits of `seen`.
-  void pack_field(bits::ConstWords target, unsigned shift, unsigned width, uint64_t seen) {
+  void pack_field(bits::ConstWords target, unsigned shift, uint64_t seen) {
     ByteWriter header(header_);
     if (target.count == 0) return header.varint(0);
     const unsigned b = static_cast<unsigned>(std::bit_width(seen));
@@ -141,14 +141,7 @@ class Encoder {
     header.varint(1 + bytes);
     payloads_.resize(start + 1 + bytes);
     payloads_[start] = static_cast<uint8_t>(b);
-    if (b == 0) return;
-    constexpr size_t kTile = 2048;  // a multiple of 8, so that each begins on a byte
-    alignas(64) uint8_t lanes[kTile * 8];
-    for (size_t i = 0; i < target.count; i += kTile) {
-      const bits::Words tile{lanes, std::min(kTile, target.count - i), static_cast<uint8_t>(width)};
-      bits::kernels().take_field(target.part(i, tile.count), shift, tile);
-      bits::kernels().pack(tile, b, payloads_.data() + start + 1 + i / 8 * b);
-    }
+    if (b != 0) bits::kernels().pack_field(target, shift, b, payloads_.data() + start + 1);
   }
 
   // A field under a rank or palette of at most 63 or 64 words.

@@ -115,7 +115,7 @@ TEST_CASE("kernels: pack, unpack and any_bits of every variant equal scalar") {
   }
 }
 
-TEST_CASE("kernels: take_field and look_up of every variant equal scalar") {
+TEST_CASE("kernels: take_field, pack_field and look_up of every variant equal scalar") {
   for (const Kernels& variant : variants()) {
     CAPTURE(variant.name);
     Random random(7);
@@ -132,6 +132,12 @@ TEST_CASE("kernels: take_field and look_up of every variant equal scalar") {
       REQUIRE(taken == truth);
       for (size_t i = 0; i < count; ++i)
         REQUIRE(into(truth).operator bits::ConstWords().at(i) == (in.view().at(i) >> shift & bits::low_mask(field)));
+      Exact packed((count * field + 7) / 8, 0, 0xee), expected_packed((count * field + 7) / 8, 0, 0x11);
+      variant.pack_field(in.view(), shift, field, packed.data());
+      scalar().pack(into(truth), field, expected_packed.data());
+      REQUIRE(packed == expected_packed);
+      scalar().pack_field(in.view(), shift, field, packed.data());
+      REQUIRE(packed == expected_packed);
       Exact table((size_t{1} << b) + 3, 0), found(count, random.below(64)), expected(count, 0);
       fill_random(random, table);
       variant.look_up(in.view(), shift, b, table.data(), found.data());
