@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "brevis/counters.h"
 #include "brevis/error.h"
 #include "brevis/types.h"
 
@@ -56,13 +57,6 @@ struct ReadResult {
   size_t bytes() const;
 };
 using ReadDone = std::function<void(Result<ReadResult>)>;
-
-struct VolumeCounters {
-  uint64_t reads = 0, bytes_read = 0;
-  uint64_t frames_decoded = 0, frame_hits = 0, flights_joined = 0, evictions = 0;
-  uint64_t damaged_frames = 0;
-  uint64_t cache_bytes = 0, index_bytes = 0, open_files = 0, open_archives = 0;
-};
 
 class FileHandle;
 
