@@ -64,4 +64,4 @@ const OpSpec ${name}_op = {
 EOF
 echo "OP($id, $name, 1)" >>"$table"
 echo "wrote $file and id $id in $table"
-echo "next: run and invert, a paragraph in docs/dsl.md and docs/format-programs.md, tools/dev/check.sh"
+echo "next: run and invert, a paragraph in docs/dsl.md and docs/format-programs.md, a class in tests/reference, tools/dev/check.sh"
