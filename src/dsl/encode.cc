@@ -90,10 +90,10 @@ class Encoder {
     const OpSpec& spec = spec_of(node.op);
     Inverted inverted;
     if (node.slot < 0) {
-      BREVIS_ASSIGN(const bool fits, invert(spec, node, nullptr, target, inverted));
+      BREVIS_ASSIGN(const bool fits, invert(spec, node, {}, target, inverted));
       if (!fits) return false;
     } else {
-      BREVIS_ASSIGN(const std::optional<size_t> choice, choose_list(spec, node, target, inverted));
+      BREVIS_ASSIGN(const std::optional<size_t> choice, choose_own(spec, node, target, inverted));
       if (!choice) return false;
       if (bound_.tables(node.slot).size() > 1) header_.push_back(static_cast<uint8_t>(*choice));
     }
@@ -175,13 +175,13 @@ class Encoder {
     return true;
   }
 
-  Result<std::optional<size_t>> choose_list(const OpSpec& spec, const Node& node, bits::ConstWords target,
-                                            Inverted& best) {
+  Result<std::optional<size_t>> choose_own(const OpSpec& spec, const Node& node, bits::ConstWords target,
+                                           Inverted& best) {
     const std::span<const SlotTable> tables = bound_.tables(node.slot);
     std::optional<size_t> choice;
     for (size_t i = 0; i < tables.size(); ++i) {
       Inverted tried;
-      BREVIS_ASSIGN(const bool fits, invert(spec, node, tables[i].list.get(), target, tried));
+      BREVIS_ASSIGN(const bool fits, invert(spec, node, tables[i], target, tried));
       if (!fits || (choice && tried.bits() >= best.bits())) continue;
       best = std::move(tried);
       choice = i;
@@ -189,9 +189,9 @@ class Encoder {
     return choice;
   }
 
-  Result<bool> invert(const OpSpec& spec, const Node& node, const WordList* list, bits::ConstWords target,
+  Result<bool> invert(const OpSpec& spec, const Node& node, const SlotTable& table, bits::ConstWords target,
                       Inverted& out) const {
-    return spec.invert({node, list, first_word_, {}}, target, out.children, out.counts);
+    return spec.invert({node, table.list.get(), first_word_, {}, table.blob.get()}, target, out.children, out.counts);
   }
 
   const BoundProgram& bound_;

@@ -24,6 +24,10 @@ codec::Histogram histogram_of(bits::ConstWords words);
 // Adds b to a (equal widths).
 void add_histogram(codec::Histogram& a, const codec::Histogram& b);
 
+// The stored bytes of a node's own slot (a word list or a blob, not a codec's table) that suit a sample; nullopt when
+// none does. For choosing programs: train() finds the ones to store.
+std::optional<ByteVector> suit_slot(const Node& node, const Target& target);
+
 // The words of one frame of the stream that is to be trained on: fills and returns the words, called with
 // frame = 0 .. frames-1, possibly several times.
 using FrameWords = std::function<Result<bits::ConstWords>(uint64_t frame)>;

@@ -49,11 +49,11 @@ Status check_bound(const Program& program, const std::vector<std::vector<SlotTab
       return make_error(Errc::corrupt, "slot " + std::to_string(slot) + " has " + std::to_string(tables[slot].size()) +
                                            " tables; 1 to " + std::to_string(kMaxTableSet) + " are possible");
     for (const SlotTable& table : tables[slot]) {
-      if (program.slots()[slot].codec ? !table.codec : !table.list)
+      const bool listed = spec_of(program.nodes()[program.slots()[slot].node].op).slot == SlotKind::word_list;
+      if (program.slots()[slot].codec ? !table.codec : listed ? !table.list : !table.blob)
         return make_error(Errc::corrupt, "slot " + std::to_string(slot) + " is bound to a table of another kind");
       // Operators index a list by its node's parameter, so a list loaded for another node must not get here.
-      if (table.list && !program.slots()[slot].codec &&
-          table.list->words.size() != program.nodes()[program.slots()[slot].node].params[0])
+      if (listed && table.list->words.size() != program.nodes()[program.slots()[slot].node].params[0])
         return make_error(Errc::corrupt, "slot " + std::to_string(slot) + " is bound to a word list of another size");
     }
   }
@@ -75,10 +75,29 @@ Status decode_literal(const FrameView& frame, uint32_t at, bits::Words out) {
   return codec::find_codec(node.params[0])->decode(table, frame.at(at).payload, out);
 }
 
+NodeArgs args_of(const FrameView& frame, uint32_t at) {
+  const Node& node = frame.bound.program().nodes()[at];
+  const SlotTable* table = node.slot < 0 ? nullptr : &frame.table(at);
+  return {node, table ? table->list.get() : nullptr, frame.first_word,
+          std::span(frame.at(at).counts, spec_of(node.op).counts), table ? table->blob.get() : nullptr};
+}
+
+// A node that changes each word of its only child where it stands: no second buffer, and the words are still in cache.
+Status run_in_place(const FrameView& frame, uint32_t at, bits::Words out, Arena& arena) {
+  const Node& node = frame.bound.program().nodes()[at];
+  BREVIS_TRY(evaluate(frame, node.children[0], out, arena));
+  const bits::ConstWords child = out;
+  const OpSpec& spec = spec_of(node.op);
+  if (Status status = spec.run(args_of(frame, at), {&child, 1}, out); !status)
+    return in_node(std::move(status).error(), spec, at);
+  return {};
+}
+
 Status run_node(const FrameView& frame, uint32_t at, bits::Words out, Arena& arena) {
   const Node& node = frame.bound.program().nodes()[at];
   const OpSpec& spec = spec_of(node.op);
   const size_t arity = node.children.size();
+  if (spec.in_place) return run_in_place(frame, at, out, arena);
   bits::Words* in = reinterpret_cast<bits::Words*>(arena.take(arity * sizeof(bits::Words)));
   for (size_t i = 0; i < arity; ++i) {
     const Node& child = frame.bound.program().nodes()[node.children[i]];
@@ -88,9 +107,8 @@ Status run_node(const FrameView& frame, uint32_t at, bits::Words out, Arena& are
   for (size_t i = 0; i < arity; ++i) BREVIS_TRY(evaluate(frame, node.children[i], in[i], arena));
   bits::ConstWords* views = reinterpret_cast<bits::ConstWords*>(arena.take(arity * sizeof(bits::ConstWords)));
   std::copy(in, in + arity, views);
-  const WordList* list = spec.slot == SlotKind::word_list ? frame.table(at).list.get() : nullptr;
-  const NodeArgs args{node, list, frame.first_word, std::span(frame.at(at).counts, spec.counts)};
-  if (Status status = spec.run(args, {views, arity}, out); !status) return in_node(std::move(status).error(), spec, at);
+  if (Status status = spec.run(args_of(frame, at), {views, arity}, out); !status)
+    return in_node(std::move(status).error(), spec, at);
   return {};
 }
 
@@ -193,12 +211,18 @@ Status run_nodes(const FrameView& frame, uint32_t node, bits::Words out, Arena& 
 }
 
 Result<SlotTable> load_slot(const Program& program, const Slot& slot, ByteSpan stored) {
-  const Node& node = program.nodes()[slot.node];
+  return load_slot(program.nodes()[slot.node], stored);
+}
+
+Result<SlotTable> load_slot(const Node& node, ByteSpan stored) {
+  const OpSpec& spec = spec_of(node.op);
   SlotTable table;
-  if (slot.codec) {
-    BREVIS_ASSIGN(table.codec, codec::find_codec(static_cast<uint64_t>(*slot.codec))->load(stored, node.width));
-  } else {
+  if (spec.slot == SlotKind::codec_table) {
+    BREVIS_ASSIGN(table.codec, codec::find_codec(node.params[0])->load(stored, node.width));
+  } else if (spec.slot == SlotKind::word_list) {
     BREVIS_ASSIGN(table.list, load_word_list(node, stored));
+  } else {
+    BREVIS_ASSIGN(table.blob, spec.load(node, stored));
   }
   return table;
 }

@@ -22,10 +22,13 @@ namespace brevis::dsl {
 struct SlotTable {
   codec::TablePtr codec;                 // codec_table slots
   std::shared_ptr<const WordList> list;  // word_list slots
+  std::shared_ptr<const Blob> blob;      // blob slots
 };
 
 // The gate of a table's stored bytes, for the slot that wants it. Errors: corrupt.
 Result<SlotTable> load_slot(const Program& program, const Slot& slot, ByteSpan stored);
+// The same for the slot of a single node, which has one.
+Result<SlotTable> load_slot(const Node& node, ByteSpan stored);
 // The stored form of a word list (delta-coded varints, docs/format-programs.md).
 ByteVector store_word_list(std::span<const uint64_t> ascending);
 

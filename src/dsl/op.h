@@ -6,6 +6,7 @@
 // Threads: specs are constants; every function is pure.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include "bits/words.h"
@@ -22,11 +23,28 @@ enum class Place : uint8_t {
   both,      // stores nothing, so it may stand anywhere
 };
 
-enum class SlotKind : uint8_t { none, word_list, codec_table };
+enum class SlotKind : uint8_t { none, word_list, codec_table, blob };
 
 // A word list past its gate: strictly ascending words.
 struct WordList {
   std::vector<uint64_t> words;
+};
+
+// Parameters too many for a program (one for every row of a matrix, say): what a blob slot's operator made of their
+// stored bytes. Immutable.
+class Blob {
+ public:
+  virtual ~Blob() = default;
+};
+
+// Packing: finds a blob from words of the node's stream, the whole of it or windows of a sample, in stream order.
+class Fitter {
+ public:
+  virtual ~Fitter() = default;
+  // Consecutive words; `position` as in NodeArgs.
+  virtual void add(uint64_t position, bits::ConstWords words) = 0;
+  // The stored bytes; nullopt when nothing is to be won.
+  virtual std::optional<ByteVector> finish() = 0;
 };
 
 // A node as one frame of one tensor sees it.
@@ -35,6 +53,7 @@ struct NodeArgs {
   const WordList* list;  // word_list slots only
   uint64_t position;     // of the frame's first word in the region's stream; the same at every node of the region
   std::span<const uint64_t> counts;  // the data-dependent counts of this node in this frame
+  const Blob* blob = nullptr;        // blob slots only
 };
 
 struct OpSpec {
@@ -74,6 +93,14 @@ struct OpSpec {
 
   // word_list slots, packing: the list that suits a target, nullopt when none does (too many distinct words).
   std::optional<std::vector<uint64_t>> (*choose_words)(const Node& node, const codec::Histogram& target) = nullptr;
+
+  // blob slots: the gate of the stored bytes. Errors: corrupt.
+  Result<std::shared_ptr<const Blob>> (*load)(const Node& node, ByteSpan stored) = nullptr;
+  // blob slots, packing: a fitter for one stream. Memory is bounded by the node's parameters.
+  std::unique_ptr<Fitter> (*fit)(const Node& node) = nullptr;
+
+  // run() may be given `out` in the very memory of its only child's stream (of equal width and length).
+  bool in_place = false;
 
   // Skeleton nodes: tells the sink what the words [first, first + count) of this node's n are made of (plan.h).
   Status (*plan)(const Node& node, uint64_t n, uint64_t first, uint64_t count, PlanSink& sink) = nullptr;

@@ -46,10 +46,10 @@ struct Node {
   int32_t region = -1;             // the region this node belongs to, -1 in the skeleton
 };
 
-// What a tensor's record must bind: the word list of a rank or palette, or the table of a literal's codec.
+// What a tensor's record must bind: the word list or blob of an operator, or the table of a literal's codec.
 struct Slot {
   uint32_t node;
-  std::optional<codec::CodecId> codec;  // nullopt: a word list
+  std::optional<codec::CodecId> codec;  // nullopt: a word list or blob, as the operator says
 };
 
 struct Region {

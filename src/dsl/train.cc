@@ -33,10 +33,17 @@ class Trainer {
   Result<bool> train(uint64_t frames, uint64_t frame_words, const FrameWords& source) {
     while (!all_trained(root_)) {
       std::vector<std::optional<Counter>> counters(program_.nodes().size());
+      std::vector<std::unique_ptr<Fitter>> fitters(program_.nodes().size());
       for (uint64_t frame = 0; frame < frames; ++frame) {
         BREVIS_ASSIGN(const bits::ConstWords words, source(frame));
-        BREVIS_ASSIGN(const bool fits, count(root_, words, frame * frame_words, counters));
+        BREVIS_ASSIGN(const bool fits, count(root_, words, frame * frame_words, counters, fitters));
         if (!fits) return false;
+      }
+      for (uint32_t at = root_; at < fitters.size(); ++at) {
+        if (!fitters[at]) continue;
+        BREVIS_ASSIGN(const bool fits, finish(program_.nodes()[at], *fitters[at]));
+        if (!fits) return false;
+        fitters[at].reset();
       }
       for (uint32_t at = root_; at < counters.size(); ++at) {
         if (!counters[at]) continue;
@@ -54,6 +61,7 @@ class Trainer {
   Result<bool> push(uint32_t at, const codec::Histogram& histogram) {
     const Node& node = program_.nodes()[at];
     const OpSpec& spec = spec_of(node.op);
+    if (spec.slot == SlotKind::blob && !trained_[node.slot]) return true;  // statistics of order 0 do not tell places
     pushed_[at] = true;
     if (node.op == OpId::literal) return train_literal(node, histogram);
     if (node.slot >= 0 && !trained_[node.slot]) {
@@ -98,7 +106,19 @@ class Trainer {
 
  private:
   NodeArgs args(const Node& node, uint64_t position) const {
-    return {node, node.slot < 0 ? nullptr : loaded_[node.slot].list.get(), position, {}};
+    if (node.slot < 0) return {node, nullptr, position, {}};
+    return {node, loaded_[node.slot].list.get(), position, {}, loaded_[node.slot].blob.get()};
+  }
+
+  bool needs_fit(uint32_t at) const {
+    const Node& node = program_.nodes()[at];
+    return spec_of(node.op).slot == SlotKind::blob && !trained_[node.slot];
+  }
+
+  Result<bool> finish(const Node& node, Fitter& fitter) {
+    std::optional<ByteVector> stored = fitter.finish();
+    if (!stored) return false;
+    return keep(node, std::move(*stored));
   }
 
   // Whether this pass counts the node's words rather than inverts them. Each node is counted at most once, and what a
@@ -110,8 +130,14 @@ class Trainer {
   }
 
   Result<bool> count(uint32_t at, bits::ConstWords words, uint64_t position,
-                     std::vector<std::optional<Counter>>& counters) const {
+                     std::vector<std::optional<Counter>>& counters,
+                     std::vector<std::unique_ptr<Fitter>>& fitters) const {
     if (all_trained(at)) return true;
+    if (needs_fit(at)) {
+      if (!fitters[at]) fitters[at] = spec_of(program_.nodes()[at].op).fit(program_.nodes()[at]);
+      fitters[at]->add(position, words);
+      return true;
+    }
     if (counted_here(at)) {
       if (!counters[at]) counters[at].emplace(words.width);
       counters[at]->add(words);
@@ -123,7 +149,7 @@ class Trainer {
     BREVIS_ASSIGN(const bool fits, spec_of(node.op).invert(args(node, position), words, children, counts));
     if (!fits) return false;
     for (size_t i = 0; i < node.children.size(); ++i) {
-      BREVIS_ASSIGN(const bool below, count(node.children[i], children[i].view(), position, counters));
+      BREVIS_ASSIGN(const bool below, count(node.children[i], children[i].view(), position, counters, fitters));
       if (!below) return false;
     }
     return true;
@@ -181,6 +207,17 @@ Error template_error() {
 }
 
 }  // namespace
+
+std::optional<ByteVector> suit_slot(const Node& node, const Target& target) {
+  const OpSpec& spec = spec_of(node.op);
+  if (spec.slot == SlotKind::word_list) {
+    const auto words = spec.choose_words(node, *target.histogram);
+    return words ? std::optional(store_word_list(*words)) : std::nullopt;
+  }
+  const std::unique_ptr<Fitter> fitter = spec.fit(node);
+  for (const Window& window : target.windows) fitter->add(window.position, window.words);
+  return fitter->finish();
+}
 
 Result<std::optional<std::vector<ByteVector>>> train(const Program& program, uint32_t region, uint64_t frames,
                                                      uint64_t frame_words, const FrameWords& source) {
