@@ -182,7 +182,7 @@ class TreeVolume final : public Volume {
     out.bytes_read = fetch.bytes;
     out.frames_decoded = fetch.decoded;
     out.frame_hits = fetch.hits;
-  out.frame_misses = store.misses;
+    out.frame_misses = store.misses;
     out.flights_joined = fetch.joined;
     out.damaged_frames = fetch.damaged;
     out.evictions = store.evictions;
