@@ -4,6 +4,7 @@ test_python.py MODULE_FOLDER HARNESS_FOLDER   (BREVIS_LIBRARY names the library)
 import concurrent.futures
 import os
 import pathlib
+import random
 import struct
 import sys
 import tempfile
@@ -155,6 +156,31 @@ def case_damage():
     refused("truncated", brevis.open, bad)
     refused("not_found", brevis.open, PLAIN)
     assert refused("not_found", brevis.open, folder / "nothing").errno == 2
+
+
+# I01: a thousand flipped bits over three archives: each found, none served
+def case_thousand_flips():
+    chance = random.Random(1000)
+    small = folder / "flips"
+    archives = []
+    for i, (dtype, count) in enumerate((("BF16", 9000), ("F32", 4000), ("F16", 300))):
+        plain = small.with_name(f"flips-{i}.safetensors")
+        tensors = [(f"t{j}", dtype, [count >> j], harness.weights(dtype, count >> j, j)) for j in range(6)]
+        plain.write_bytes(harness.safetensors(tensors, {"format": "pt"}))
+        brevis.pack(plain, small)
+        archives.append(small.read_bytes())
+        small.unlink()
+    for n in range(1000):
+        bad = bytearray(archives[n % 3])
+        bit = chance.randrange(8 * len(bad))
+        bad[bit // 8] ^= 1 << bit % 8
+        small.write_bytes(bad)
+        for call in (brevis.check, lambda path: brevis.open(path).read()):
+            try:
+                call(small)
+            except brevis.Error:
+                continue
+            raise AssertionError(f"archive {n % 3}, bit {bit}: not seen")
 
 
 if not hasattr(__import__("torch"), "float8_e4m3fn"):
