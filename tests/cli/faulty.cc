@@ -4,6 +4,7 @@
 // BREVIS_TEST_FAULT=short        reads and writes move only part of what was asked for, and are interrupted at times
 // BREVIS_TEST_FAULT=CALL:ERRNO:N the N-th CALL (read, write, fsync; with their relatives) and all later ones fail
 // Only regular files are concerned. BREVIS_TEST_FAULT_LOG=FILE: the number of calls of each kind is written there.
+#undef _FILE_OFFSET_BITS  // both names of each call are defined here
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
