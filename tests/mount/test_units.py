@@ -8,6 +8,8 @@ import tempfile
 
 ROOT = pathlib.Path(sys.argv[1])
 SYSTEM = ROOT / "packaging/systemd/brevis-mount@.service"
+SCRUB = ROOT / "packaging/systemd/brevis-scrub@.service"
+TIMER = ROOT / "packaging/systemd/brevis-scrub@.timer"
 USER = ROOT / "packaging/systemd/user/brevis-mount@.service"
 problems = []
 
@@ -45,16 +47,35 @@ for unit, forbidden in ((SYSTEM, NAMESPACE), (USER, NAMESPACE + NO_SETUID)):
 if "@mount" not in dict(directives(SYSTEM)).get("SystemCallFilter", "@mount"):
     problems.append("the system unit's filter must let mount(2) through")
 
+# The scrub reads and nothing else; what it runs gets the configuration of the mount.
+scrub = dict(directives(SCRUB))
+if scrub.get("Type") != "oneshot" or scrub.get("ProtectSystem") != "strict" or "%i.toml" not in scrub.get("ExecStart", ""):
+    problems.append("the scrub runs once, writes nothing, and knows its configuration")
+if "OnCalendar" not in dict(directives(TIMER)):
+    problems.append("the timer has no calendar")
+for line, want in (('source = "/srv/a b"', "/srv/a b"), ("  source='/x' # there", "/x"), ('memory = "1GiB"', None)):
+    with tempfile.TemporaryDirectory() as folder:
+        config, program = pathlib.Path(folder, "n.toml"), pathlib.Path(folder, "brevis")
+        config.write_text("# source = \"/no\"\n" + line + "\n")
+        program.write_text("#!/bin/sh\nfor last; do :; done; echo \"$last\"\n")
+        program.chmod(0o755)
+        done = subprocess.run([ROOT / "packaging/systemd/scrub", config], capture_output=True, text=True, check=False,
+                              env={"PATH": f"{folder}:/usr/bin:/bin"})
+        if (done.stdout.strip() or None) != want or (done.returncode == 0) != (want is not None):
+            problems.append(f"scrub of '{line}': {done.stdout}{done.stderr}")
+
 if shutil.which("systemd-analyze"):
-    for unit, scope in ((SYSTEM, "--system"), (USER, "--user")):
+    for unit, scope in ((SYSTEM, "--system"), (USER, "--user"), (SCRUB, "--system"), (TIMER, "--system")):
         with tempfile.TemporaryDirectory() as folder:
             # programs that are not installed are no fault of the unit
-            text = unit.read_text().replace("/usr/sbin/brevis-mount", "/bin/true")
-            copy = pathlib.Path(folder, "brevis-mount@test.service")
+            text = unit.read_text().replace("/usr/sbin/brevis-mount", "/bin/true").replace("/usr/lib/brevis/scrub", "/bin/true")
+            copy = pathlib.Path(folder, unit.name.replace("@", "@test"))
             copy.write_text(text)
+            if unit is TIMER:
+                pathlib.Path(folder, "brevis-scrub@test.service").write_text("[Service]\nExecStart=/bin/true\n")
             done = subprocess.run(["systemd-analyze", scope, "--man=no", "verify", copy], capture_output=True, text=True, check=False,
                                   env={"PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": folder, "HOME": folder})
-            ours = [line for line in done.stderr.splitlines() if "brevis-mount@" in line]
+            ours = [line for line in done.stderr.splitlines() if "brevis-" in line]
             problems += [f"systemd-analyze: {line}" for line in ours]
 
 print("\n".join(problems) if problems else "the units give no namespace and tell when they are ready")
