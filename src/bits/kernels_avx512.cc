@@ -117,20 +117,150 @@ class Lanes32 {
   V low_, high_;  // halves of the states
 };
 
-size_t alias_decode(const AliasDecoder& table, RansCursor& cursor, uint8_t* out, size_t rounds) {
-  if (cursor.lanes != kLanes) return all_kernels().front().alias_decode(table, cursor, out, rounds);
-  const Tables tables(*table.planes);
-  Lanes32 first(cursor.states), second(cursor.states + 32);
+// Sixteen lanes are one dependency chain, and all that counts is its length. States are 32-bit lanes here. What both
+// sides of a bucket have is looked up while the comparison that tells which one is meant is under way, in tables of 64
+// entries of 32 bits, so that no lookup waits for another.
+struct Tables16 {
+  struct Table64 {
+    V part[4];
+    explicit Table64(const uint32_t* entries) {
+      for (unsigned k = 0; k < 4; ++k) part[k] = load(entries + 16 * k);
+    }
+    BREVIS_INLINE V operator()(V at, __mmask16 upper) const {
+      return _mm512_mask_mov_epi32(_mm512_permutex2var_epi32(part[0], at, part[1]), upper,
+                                   _mm512_permutex2var_epi32(part[2], at, part[3]));
+    }
+  };
+  struct Entries {
+    alignas(64) uint32_t frequency[2][64], entry[2][64];
+
+    explicit Entries(const AliasPlanes& planes) {
+      for (unsigned side = 0; side < 2; ++side)
+        for (unsigned at = 0; at < 64; ++at) {
+          const unsigned symbol = planes.symbol[side][at];
+          const uint32_t f = planes.frequency[0][symbol] | planes.frequency[1][symbol] << 8;
+          const uint32_t offset = planes.offset[side][0][at] | planes.offset[side][1][at] << 8;
+          frequency[side][at] = f * 0x10001u;
+          entry[side][at] = offset | symbol << 16;
+        }
+    }
+  };
+  V threshold;
+  Table64 frequency[2], entry[2];  // 16 times the frequency, twice; offset | symbol << 16
+
+  explicit Tables16(const AliasPlanes& planes) : Tables16(planes, Entries(planes)) {}
+
+ private:
+  Tables16(const AliasPlanes& planes, const Entries& entries)
+      : threshold(load(planes.threshold)),
+        frequency{Table64(entries.frequency[0]), Table64(entries.frequency[1])},
+        entry{Table64(entries.entry[0]), Table64(entries.entry[1])} {}
+};
+
+BREVIS_INLINE V all32(uint32_t value) { return _mm512_set1_epi32(static_cast<int>(value)); }
+
+class Lanes16 {
+ public:
+  explicit Lanes16(const uint32_t* states) : x_(load(states)) {}
+
+  // Decodes a symbol in every lane, into the third byte; the lower ones mean nothing. Requires: 16 words from `next`
+  // on.
+  BREVIS_INLINE V step(const Tables16& tables, const uint8_t*& next) {
+    const V words = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(next)));
+    const V bucket = _mm512_srli_epi32(x_, 6);
+    const V threshold = _mm512_maskz_permutexvar_epi8(0x1111111111111111, bucket, tables.threshold);
+    const __mmask16 upper = _mm512_test_epi32_mask(x_, all32(0x800));
+    const __mmask16 side = _mm512_cmpge_epu32_mask(_mm512_and_si512(x_, all32(0xff)), threshold);
+    const V f = _mm512_mask_mov_epi32(tables.frequency[0](bucket, upper), side, tables.frequency[1](bucket, upper));
+    const V entry = _mm512_mask_mov_epi32(tables.entry[0](bucket, upper), side, tables.entry[1](bucket, upper));
+    const V rank = _mm512_and_si512(_mm512_sub_epi32(x_, entry), all32(0xfff));
+    // The state's upper half in both halves.
+    const V top = all32(0xffff0000), h = select(top, x_, _mm512_srli_epi32(x_, 16));
+    const V product = select(top, _mm512_mulhi_epu16(f, h), _mm512_mullo_epi16(f, h));
+    const V small = _mm512_add_epi32(_mm512_mulhi_epu16(f, _mm512_and_si512(x_, all32(0xf000))), rank);
+    const V x = _mm512_add_epi32(product, small);
+    const __mmask16 refill = _mm512_cmplt_epu32_mask(x, all32(0x10000));
+    x_ = _mm512_mask_or_epi32(x, refill, _mm512_slli_epi32(x, 16), _mm512_maskz_expand_epi32(refill, words));
+    next += 2 * static_cast<uint64_t>(_mm_popcnt_u32(refill));
+    return entry;
+  }
+
+  void store(uint32_t* states) const { _mm512_storeu_si512(states, x_); }
+
+ private:
+  V x_;
+};
+
+// Both kinds decode 64 symbols at a time, into even bytes of two vectors in lane order.
+class By64Lanes {
+ public:
+  static constexpr unsigned kRounds = 1;  // that make 64 symbols
+
+  By64Lanes(const AliasDecoder& table, const RansCursor& cursor)
+      : tables_(*table.planes), first_(cursor.states), second_(cursor.states + 32) {}
+  BREVIS_INLINE void step(V& a, V& b, const uint8_t*& next) {
+    a = first_.step(tables_, next);
+    b = second_.step(tables_, next);
+  }
+  void store(uint32_t* states) const {
+    first_.store(states);
+    second_.store(states + 32);
+  }
+
+ private:
+  Tables tables_;
+  Lanes32 first_, second_;
+};
+
+class By16Lanes {
+ public:
+  static constexpr unsigned kRounds = 4;
+
+  By16Lanes(const AliasDecoder& table, const RansCursor& cursor) : tables_(*table.planes), lanes_(cursor.states) {
+    alignas(64) uint8_t order[64];
+    for (unsigned i = 0; i < 32; ++i)
+      for (unsigned byte = 0; byte < 2; ++byte)
+        order[2 * i + byte] = static_cast<uint8_t>((i < 16 ? 4 * i : 4 * (i - 16) + 2) + byte);
+    order_ = load(order);
+  }
+  BREVIS_INLINE void step(V& a, V& b, const uint8_t*& next) {
+    a = two(next);
+    b = two(next);
+  }
+  void store(uint32_t* states) const { lanes_.store(states); }
+
+ private:
+  BREVIS_INLINE V two(const uint8_t*& next) {
+    const V first = lanes_.step(tables_, next), second = lanes_.step(tables_, next);
+    return _mm512_permutexvar_epi8(order_, select(all32(0xffff0000), second, _mm512_srli_epi32(first, 16)));
+  }
+
+  Tables16 tables_;
+  Lanes16 lanes_;
+  V order_;
+};
+
+// 64 symbols at a time for as long as as many words are left; gives the rounds done.
+template <class Decoder>
+size_t decode_symbols(const AliasDecoder& table, RansCursor& cursor, uint8_t* out, size_t rounds) {
+  Decoder decoder(table, cursor);
   const uint8_t* next = cursor.next;
   size_t round = 0;
-  for (; round < rounds && cursor.end - next >= 2 * kLanes; ++round, out += kLanes) {
-    const V a = first.step(tables, next), b = second.step(tables, next);
+  for (; round + Decoder::kRounds <= rounds && cursor.end - next >= 2 * kLanes;
+       round += Decoder::kRounds, out += kLanes) {
+    V a, b;
+    decoder.step(a, b, next);
     _mm512_storeu_si512(out, lane_order(a, b));
   }
-  first.store(cursor.states);
-  second.store(cursor.states + 32);
+  decoder.store(cursor.states);
   cursor.next = next;
   return round;
+}
+
+size_t alias_decode(const AliasDecoder& table, RansCursor& cursor, uint8_t* out, size_t rounds) {
+  if (cursor.lanes == 64) return decode_symbols<By64Lanes>(table, cursor, out, rounds);
+  const size_t done = cursor.lanes == 16 ? decode_symbols<By16Lanes>(table, cursor, out, rounds) : 0;
+  return done + all_kernels().front().alias_decode(table, cursor, out + done * cursor.lanes, rounds - done);
 }
 
 // Fields of one bit, such as signs: 64 of them are a mask.
@@ -223,11 +353,10 @@ struct Fields {
   unsigned wides = 0;
 };
 
-template <unsigned kLane, bool kBit, unsigned kWide>
+template <class Decoder, unsigned kLane, bool kBit, unsigned kWide>
 size_t merge_rounds(const AliasMerge& merge, const Fields& fields, RansCursor& cursor, uint8_t* out, size_t rounds,
                     size_t& counted) {
-  const Tables tables(*merge.table.planes);
-  Lanes32 first(cursor.states), second(cursor.states + 32);
+  Decoder decoder(merge.table, cursor);
   const uint8_t* next = cursor.next;
   const ValueTable<kLane> values(merge.values);
   BitReader64 bit{};
@@ -238,8 +367,9 @@ size_t merge_rounds(const AliasMerge& merge, const Fields& fields, RansCursor& c
   __mmask64 even = kEven;
   asm("" : "+Yk"(even));
   size_t round = 0, hits = 0;
-  for (; round < rounds && cursor.end - next >= 2 * kLanes; ++round) {
-    const V a = first.step(tables, next), b = second.step(tables, next);
+  for (; round + Decoder::kRounds <= rounds && cursor.end - next >= 2 * kLanes; round += Decoder::kRounds) {
+    V a, b;
+    decoder.step(a, b, next);
     hits += static_cast<size_t>(_mm_popcnt_u64(_mm512_mask_cmpeq_epi8_mask(even, a, escape)));
     hits += static_cast<size_t>(_mm_popcnt_u64(_mm512_mask_cmpeq_epi8_mask(even, b, escape)));
     V words[kLane];
@@ -254,18 +384,35 @@ size_t merge_rounds(const AliasMerge& merge, const Fields& fields, RansCursor& c
     }
   }
   counted += hits;
-  first.store(cursor.states);
-  second.store(cursor.states + 32);
+  decoder.store(cursor.states);
   cursor.next = next;
   return round;
+}
+
+template <class Decoder, unsigned kLane>
+size_t merge_fields(const AliasMerge& merge, const Fields& fields, RansCursor& cursor, uint8_t* out, size_t rounds,
+                    size_t& counted) {
+  const bool bit = fields.bit != nullptr;
+  switch (fields.wides) {
+    case 0:
+      return bit ? merge_rounds<Decoder, kLane, true, 0>(merge, fields, cursor, out, rounds, counted)
+                 : merge_rounds<Decoder, kLane, false, 0>(merge, fields, cursor, out, rounds, counted);
+    case 1:
+      return bit ? merge_rounds<Decoder, kLane, true, 1>(merge, fields, cursor, out, rounds, counted)
+                 : merge_rounds<Decoder, kLane, false, 1>(merge, fields, cursor, out, rounds, counted);
+    default:
+      return bit ? merge_rounds<Decoder, kLane, true, 2>(merge, fields, cursor, out, rounds, counted)
+                 : merge_rounds<Decoder, kLane, false, 2>(merge, fields, cursor, out, rounds, counted);
+  }
 }
 
 template <unsigned kLane>
 size_t merge_alias(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, size_t rounds, size_t& counted) {
   const auto scalar = all_kernels().front().merge_alias[kLane / 2];
-  if (cursor.lanes != kLanes || merge.first % 8 != 0 || (kLane == 4 && !ValueTable<kLane>::serves(merge.values)))
+  if (cursor.lanes < 16 || merge.first % 8 != 0 || (kLane == 4 && !ValueTable<kLane>::serves(merge.values)))
     return scalar(merge, cursor, out, rounds, counted);
   Fields fields;
+  size_t vectors = rounds * cursor.lanes / kLanes;  // of 64 words
   for (size_t k = 0; k < merge.field_count; ++k) {
     const PackedField& field = merge.fields[k];
     size_t readable;
@@ -278,20 +425,10 @@ size_t merge_alias(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, si
     } else {
       return scalar(merge, cursor, out, rounds, counted);
     }
-    if (rounds > readable) rounds = readable;
+    if (vectors > readable) vectors = readable;
   }
-  const bool bit = fields.bit != nullptr;
-  switch (fields.wides) {
-    case 0:
-      return bit ? merge_rounds<kLane, true, 0>(merge, fields, cursor, out, rounds, counted)
-                 : merge_rounds<kLane, false, 0>(merge, fields, cursor, out, rounds, counted);
-    case 1:
-      return bit ? merge_rounds<kLane, true, 1>(merge, fields, cursor, out, rounds, counted)
-                 : merge_rounds<kLane, false, 1>(merge, fields, cursor, out, rounds, counted);
-    default:
-      return bit ? merge_rounds<kLane, true, 2>(merge, fields, cursor, out, rounds, counted)
-                 : merge_rounds<kLane, false, 2>(merge, fields, cursor, out, rounds, counted);
-  }
+  return cursor.lanes == 64 ? merge_fields<By64Lanes, kLane>(merge, fields, cursor, out, vectors, counted)
+                            : merge_fields<By16Lanes, kLane>(merge, fields, cursor, out, 4 * vectors, counted);
 }
 
 }  // namespace
