@@ -18,6 +18,12 @@ using test::Random;
 
 namespace {
 
+// 64 lanes and 16 have most variants.
+unsigned draw_lanes(Random& random) {
+  constexpr unsigned kLanes[] = {64, 64, 64, 16, 16, 16, 4, 1};
+  return kLanes[random.below(8)];
+}
+
 // Bytes at a chosen distance from an aligned place, at the end of their own allocation.
 class Exact {
  public:
@@ -154,8 +160,8 @@ TEST_CASE("kernels: alias_decode of every variant equals scalar") {
     for (unsigned trial = 0; trial < 3000; ++trial) {
       const auto table = alias_table(random, 1 + static_cast<unsigned>(random.below(6)), trial % 4);
       const bits::AliasDecoder decoder = codec::alias_decoder(table.get());
-      const unsigned lanes = trial % 8 < 5 ? 64 : 1u << 2 * random.below(3);
-      const size_t rounds = random.below(20);
+      const unsigned lanes = draw_lanes(random);
+      const size_t rounds = random.below(lanes == 64 ? 20 : 60);
       Stream stream(random, lanes, random.below(lanes * (rounds + 2) + 1));
       Run expected(stream), run(stream);
       Exact truth(rounds * lanes, 0, 0xee), out(rounds * lanes, random.below(64), 0xee);
@@ -176,8 +182,8 @@ TEST_CASE("kernels: merge_alias of every variant equals scalar as far as it goes
       const size_t by_width = random.below(3), lane = size_t{1} << by_width;
       const unsigned bits_left = static_cast<unsigned>(8 * lane);
       const auto table = alias_table(random, 1 + static_cast<unsigned>(random.below(6)), trial % 4);
-      const unsigned lanes = trial % 8 < 6 ? 64 : 1u << 2 * random.below(3);
-      const size_t rounds = random.below(24), first = lanes == 64 ? 64 * random.below(3) : random.below(70);
+      const unsigned lanes = draw_lanes(random);
+      const size_t rounds = random.below(lanes == 64 ? 24 : 70), first = lanes >= 16 ? lanes * random.below(9) : random.below(70);
       const size_t words = first + rounds * lanes;
       // Disjoint fields, from the lowest bit up.
       bits::AliasMerge merge{};
@@ -242,8 +248,8 @@ TEST_CASE("kernels: rans_decode of every variant equals scalar") {
         }
       }
       const bits::RansDecoder decoder{scale_bits, reinterpret_cast<uint32_t*>(slots.data()), words.data()};
-      const unsigned lanes = trial % 4 != 0 ? 64 : 1u << 2 * random.below(3);
-      const size_t rounds = random.below(20);
+      const unsigned lanes = draw_lanes(random);
+      const size_t rounds = random.below(lanes == 64 ? 20 : 60);
       Stream stream(random, lanes, random.below(lanes * (rounds + 2) + 1));
       Run expected(stream), run(stream);
       bits::OwnedWords truth(width, rounds * lanes), out(width, rounds * lanes);
@@ -324,7 +330,7 @@ TEST_CASE("kernels: alias_encode of every variant equals scalar, and refuses wha
       if (symbols[s].frequency != 0) coded.push_back(static_cast<uint8_t>(s));
     for (uint8_t& symbol : in) symbol = coded[random.below(coded.size())];
     if (trial % 8 == 0 && !in.empty()) in[random.below(in.size())] = static_cast<uint8_t>(random.below(256));
-    const unsigned lanes = trial % 4 != 0 ? 64 : 1u << 2 * random.below(3);
+    const unsigned lanes = draw_lanes(random);
     compare_encoders(random, lanes, in,
                      [&](const Kernels& kernels, uint32_t* states, const uint8_t* from, size_t count, uint16_t* end) {
                        return kernels.alias_encode(encoder, lanes, states, from, count, end);
@@ -342,7 +348,7 @@ TEST_CASE("kernels: rans_encode of every variant equals scalar") {
     for (unsigned s = 0; s < symbols.size(); ++s)
       if (symbols[s].frequency != 0) coded.push_back(static_cast<uint16_t>(s));
     for (uint16_t& symbol : in) symbol = coded[random.below(coded.size())];
-    const unsigned lanes = trial % 4 != 0 ? 64 : 1u << 2 * random.below(3);
+    const unsigned lanes = draw_lanes(random);
     compare_encoders(random, lanes, in,
                      [&](const Kernels& kernels, uint32_t* states, const uint16_t* from, size_t count, uint16_t* end) {
                        return kernels.rans_encode(encoder, lanes, states, from, count, end);
