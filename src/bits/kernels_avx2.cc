@@ -39,9 +39,12 @@ class Index {
     }
   }
   BREVIS_INLINE V operator()(const uint8_t* table) const {
-    V found = _mm256_shuffle_epi8(both(table), part_[0]);
-    for (unsigned k = 1; k < kParts; ++k) found = or_(found, _mm256_shuffle_epi8(both(table + 16 * k), part_[k]));
-    return found;
+    const auto part = [&](unsigned k) __attribute__((always_inline)) {
+      return _mm256_shuffle_epi8(both(table + 16 * k), part_[k]);
+    };
+    if constexpr (kParts == 1) return part(0);
+    if constexpr (kParts == 2) return or_(part(0), part(1));
+    if constexpr (kParts == 4) return or_(or_(part(0), part(1)), or_(part(2), part(3)));
   }
 
  private:
@@ -75,12 +78,12 @@ struct Pair {
 };
 BREVIS_INLINE Pair widen(V low, V high) { return {_mm256_unpacklo_epi8(low, high), _mm256_unpackhi_epi8(low, high)}; }
 
-// Half of the states.
-template <unsigned kLog>
-class Lanes32 {
+// States of 16 lanes a vector.
+template <unsigned kLog, unsigned kVectors>
+class Lanes {
  public:
-  BREVIS_INLINE explicit Lanes32(const uint32_t* states) {
-    for (unsigned i = 0; i < 2; ++i) {
+  BREVIS_INLINE explicit Lanes(const uint32_t* states) {
+    for (unsigned i = 0; i < kVectors; ++i) {
       const V first = load(states + 16 * i), second = load(states + 16 * i + 8), mask = _mm256_set1_epi32(0xffff);
       low_[i] = _mm256_permute4x64_epi64(_mm256_packus_epi32(and_(first, mask), and_(second, mask)), 0xd8);
       high_[i] = _mm256_permute4x64_epi64(
@@ -88,12 +91,14 @@ class Lanes32 {
     }
   }
 
+  // Decodes a symbol in every lane. Of 16 lanes, both 64-bit elements of a half have the same symbols.
   BREVIS_INLINE V step(const Tables& tables, const uint8_t*& next) {
     const V byte = _mm256_set1_epi16(0xff), nibble = _mm256_set1_epi8(0xf);
     const V entries = _mm256_set1_epi16((1 << kLog) - 1);
+    const V last = low_[kVectors - 1];
     const V bucket = _mm256_packus_epi16(and_(_mm256_srli_epi16(low_[0], 12 - kLog), entries),
-                                         and_(_mm256_srli_epi16(low_[1], 12 - kLog), entries));
-    const V within = _mm256_packus_epi16(and_(low_[0], byte), and_(low_[1], byte));
+                                         and_(_mm256_srli_epi16(last, 12 - kLog), entries));
+    const V within = _mm256_packus_epi16(and_(low_[0], byte), and_(last, byte));
     const Index<kLog> by_bucket(bucket);
     const V side = _mm256_cmpeq_epi8(_mm256_max_epu8(within, by_bucket(tables.threshold)), within);
     const V symbol = _mm256_xor_si256(bucket, and_(side, by_bucket(tables.symbol_step)));
@@ -104,16 +109,18 @@ class Lanes32 {
     // The difference's bits go into the upper half of the byte too, where nobody looks.
     const V high = _mm256_xor_si256(top, and_(side, and_(_mm256_srli_epi16(top, 4), nibble)));
     const Pair offsets = widen(low, high);
-    const V refill_a = advance(0, frequencies.a, offsets.a), refill_b = advance(1, frequencies.b, offsets.b);
+    const V refill_a = advance(0, frequencies.a, offsets.a);
+    V refill_b = refill_a;
+    if constexpr (kVectors == 2) refill_b = advance(1, frequencies.b, offsets.b);
     // Bytes of a's first eight lanes, of b's first eight, of a's others, of b's others.
     const unsigned masks = static_cast<unsigned>(_mm256_movemask_epi8(_mm256_packs_epi16(refill_a, refill_b)));
     take(0, refill_a, expand(masks & 0xff, masks >> 16 & 0xff, next));
-    take(1, refill_b, expand(masks >> 8 & 0xff, masks >> 24, next));
+    if constexpr (kVectors == 2) take(1, refill_b, expand(masks >> 8 & 0xff, masks >> 24, next));
     return symbol;
   }
 
   void store_states(uint32_t* states) const {
-    for (unsigned i = 0; i < 2; ++i) {
+    for (unsigned i = 0; i < kVectors; ++i) {
       const V first = _mm256_unpacklo_epi16(low_[i], high_[i]), second = _mm256_unpackhi_epi16(low_[i], high_[i]);
       store(states + 16 * i, _mm256_permute2x128_si256(first, second, 0x20));
       store(states + 16 * i + 8, _mm256_permute2x128_si256(first, second, 0x31));
@@ -140,7 +147,47 @@ class Lanes32 {
     low_[i] = or_(_mm256_andnot_si256(refill, low_[i]), words);
   }
 
-  V low_[2], high_[2];
+  V low_[kVectors], high_[kVectors];
+};
+
+// Both kinds decode 64 symbols at a time, 32 in each vector.
+template <unsigned kLog>
+class By64Lanes {
+ public:
+  static constexpr unsigned kRounds = 1;  // that make 64 symbols
+
+  explicit By64Lanes(const uint32_t* states) : first_(states), second_(states + 32) {}
+  BREVIS_INLINE void step(const Tables& tables, V& a, V& b, const uint8_t*& next) {
+    a = first_.step(tables, next);
+    b = second_.step(tables, next);
+  }
+  void store_states(uint32_t* states) const {
+    first_.store_states(states);
+    second_.store_states(states + 32);
+  }
+
+ private:
+  Lanes<kLog, 2> first_, second_;
+};
+template <unsigned kLog>
+class By16Lanes {
+ public:
+  static constexpr unsigned kRounds = 4;
+
+  explicit By16Lanes(const uint32_t* states) : lanes_(states) {}
+  BREVIS_INLINE void step(const Tables& tables, V& a, V& b, const uint8_t*& next) {
+    a = two(tables, next);
+    b = two(tables, next);
+  }
+  void store_states(uint32_t* states) const { lanes_.store_states(states); }
+
+ private:
+  BREVIS_INLINE V two(const Tables& tables, const uint8_t*& next) {
+    const V first = lanes_.step(tables, next), second = lanes_.step(tables, next);
+    return _mm256_unpacklo_epi64(first, second);
+  }
+
+  Lanes<kLog, 1> lanes_;
 };
 
 BREVIS_INLINE V lane_order(V bytes) { return _mm256_permute4x64_epi64(bytes, 0xd8); }
@@ -189,20 +236,28 @@ BREVIS_INLINE void put_values(const Values& values, V symbols, uint8_t* out) {
   }
 }
 
-// Symbols to words without fields, for as many rounds as words suffice for.
-template <unsigned kLane, unsigned kLog>
-size_t decode_rounds(const AliasDecoder& table, const Values& values, unsigned counted_symbol, RansCursor& cursor,
-                     uint8_t* out, size_t rounds, size_t& counted) {
-  const Tables tables(*table.planes, kLog);
-  Lanes32<kLog> first(cursor.states), second(cursor.states + 32);
-  const V escape = _mm256_set1_epi8(static_cast<char>(counted_symbol < 64 ? counted_symbol : 0xff));
+// Where symbols come from, what they become and which one is counted.
+struct Coded {
+  const AliasDecoder& table;
+  const Values& values;
+  unsigned counted;
+};
+
+// Symbols to words without fields, 64 at a time for as long as as many words are left.
+template <unsigned kLane, unsigned kLog, class Decoder>
+size_t decode_rounds(const Coded& coded, RansCursor& cursor, uint8_t* out, size_t rounds, size_t& counted) {
+  const Tables tables(*coded.table.planes, kLog);
+  Decoder decoder(cursor.states);
+  const V escape = _mm256_set1_epi8(static_cast<char>(coded.counted < 64 ? coded.counted : 0xff));
   const uint8_t* next = cursor.next;
   size_t round = 0;
   V hits = _mm256_setzero_si256();  // sums of eight bytes each
-  for (; round < rounds && cursor.end - next >= 2 * kLanes; ++round, out += kLanes * kLane) {
-    const V a = first.step(tables, next), b = second.step(tables, next);
-    put_values<kLane, kLog>(values, a, out);
-    put_values<kLane, kLog>(values, b, out + 32 * kLane);
+  for (; round + Decoder::kRounds <= rounds && cursor.end - next >= 2 * kLanes;
+       round += Decoder::kRounds, out += kLanes * kLane) {
+    V a, b;
+    decoder.step(tables, a, b, next);
+    put_values<kLane, kLog>(coded.values, a, out);
+    put_values<kLane, kLog>(coded.values, b, out + 32 * kLane);
     const V here = _mm256_add_epi8(_mm256_cmpeq_epi8(a, escape), _mm256_cmpeq_epi8(b, escape));
     hits =
         _mm256_add_epi64(hits, _mm256_sad_epu8(_mm256_sub_epi8(_mm256_setzero_si256(), here), _mm256_setzero_si256()));
@@ -210,28 +265,36 @@ size_t decode_rounds(const AliasDecoder& table, const Values& values, unsigned c
   alignas(32) uint64_t sums[4];
   store(sums, hits);
   counted += sums[0] + sums[1] + sums[2] + sums[3];
-  first.store_states(cursor.states);
-  second.store_states(cursor.states + 32);
+  decoder.store_states(cursor.states);
   cursor.next = next;
   return round;
 }
 
+template <unsigned kLane, unsigned kLog>
+size_t decode_by_lanes(const Coded& coded, RansCursor& cursor, uint8_t* out, size_t rounds, size_t& counted) {
+  if (cursor.lanes == 64) return decode_rounds<kLane, kLog, By64Lanes<kLog>>(coded, cursor, out, rounds, counted);
+  return decode_rounds<kLane, kLog, By16Lanes<kLog>>(coded, cursor, out, rounds, counted);
+}
+
+// Requires: 64 or 16 lanes.
 template <unsigned kLane>
-size_t decode_by_buckets(const AliasDecoder& table, const Values& values, unsigned counted_symbol, RansCursor& cursor,
-                         uint8_t* out, size_t rounds, size_t& counted) {
-  switch (table.log_buckets) {
-    case 4: return decode_rounds<kLane, 4>(table, values, counted_symbol, cursor, out, rounds, counted);
-    case 5: return decode_rounds<kLane, 5>(table, values, counted_symbol, cursor, out, rounds, counted);
-    default: return decode_rounds<kLane, 6>(table, values, counted_symbol, cursor, out, rounds, counted);
+size_t decode_words(const Coded& coded, RansCursor& cursor, uint8_t* out, size_t rounds, size_t& counted) {
+  switch (coded.table.log_buckets) {
+    case 4: return decode_by_lanes<kLane, 4>(coded, cursor, out, rounds, counted);
+    case 5: return decode_by_lanes<kLane, 5>(coded, cursor, out, rounds, counted);
+    default: return decode_by_lanes<kLane, 6>(coded, cursor, out, rounds, counted);
   }
 }
 
 size_t alias_decode(const AliasDecoder& table, RansCursor& cursor, uint8_t* out, size_t rounds) {
-  if (cursor.lanes != kLanes) return all_kernels().front().alias_decode(table, cursor, out, rounds);
-  uint32_t same[64];
-  for (uint32_t s = 0; s < 64; ++s) same[s] = s;
-  size_t counted = 0;
-  return decode_by_buckets<1>(table, Values(same, 1), 64, cursor, out, rounds, counted);
+  size_t done = 0, counted = 0;
+  if (cursor.lanes >= 16) {
+    uint32_t same[64];
+    for (uint32_t s = 0; s < 64; ++s) same[s] = s;
+    const Values values(same, 1);
+    done = decode_words<1>({table, values, 64}, cursor, out, rounds, counted);
+  }
+  return done + all_kernels().front().alias_decode(table, cursor, out + done * cursor.lanes, rounds - done);
 }
 
 // Fields of one bit, such as signs, or-ed to the words of a tile; gives the words done.
@@ -280,8 +343,8 @@ size_t or_field(const PackedField& field, size_t first, uint8_t* words, size_t c
 template <unsigned kLane>
 size_t merge_alias(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, size_t rounds, size_t& counted) {
   const Values values(merge.values, kLane);
-  bool serves =
-      cursor.lanes == kLanes && merge.first % 8 == 0 && Values::all_bits(merge.values) >> values.shift <= 0xffff;
+  const size_t lanes = cursor.lanes;
+  bool serves = lanes >= 16 && merge.first % 8 == 0 && Values::all_bits(merge.values) >> values.shift <= 0xffff;
   for (size_t k = 0; k < merge.field_count; ++k)
     serves = serves && (kLane != 4 || merge.fields[k].b <= Fields32::kMaxBits);
   if (!serves) return all_kernels().front().merge_alias[kLane / 2](merge, cursor, out, rounds, counted);
@@ -289,16 +352,17 @@ size_t merge_alias(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, si
   for (size_t k = 0; k < merge.field_count; ++k) {
     const PackedField& field = merge.fields[k];
     const size_t spare = field.b == 1 ? 0 : 16, bytes = field.bytes - merge.first / 8 * field.b;
-    const size_t readable = bytes < spare ? 0 : (bytes - spare) / (kLanes / 8 * field.b);
+    const size_t readable = bytes < spare ? 0 : (bytes - spare) / (lanes / 8 * field.b);
     if (rounds > readable) rounds = readable;
   }
+  const Coded coded{merge.table, values, merge.counted};
   size_t done = 0;
   while (done < rounds) {
-    const size_t wanted = rounds - done < kTile / kLanes ? rounds - done : kTile / kLanes;
-    uint8_t* const words = out + done * kLanes * kLane;
-    const size_t got = decode_by_buckets<kLane>(merge.table, values, merge.counted, cursor, words, wanted, counted);
+    const size_t wanted = rounds - done < kTile / lanes ? rounds - done : kTile / lanes;
+    uint8_t* const words = out + done * lanes * kLane;
+    const size_t got = decode_words<kLane>(coded, cursor, words, wanted, counted);
     for (size_t k = 0; k < merge.field_count; ++k)
-      or_field<kLane>(merge.fields[k], merge.first + done * kLanes, words, got * kLanes);
+      or_field<kLane>(merge.fields[k], merge.first + done * lanes, words, got * lanes);
     done += got;
     if (got < wanted) break;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AVX2 kernel of rANS with big tables: eight states a vector, eight vectors a round, tables gathered from.
+// AVX2 kernel of rANS with big tables: eight states a vector, tables gathered from.
 #if defined(__x86_64__)
 #include "bits/avx2.h"
 
@@ -8,8 +8,6 @@ namespace brevis::bits {
 
 BREVIS_TARGET_BEGIN(BREVIS_AVX2)
 namespace {
-
-constexpr unsigned kVectors = 8;  // of 8 lanes
 
 BREVIS_INLINE V all(uint32_t value) { return _mm256_set1_epi32(static_cast<int>(value)); }
 
@@ -38,7 +36,7 @@ BREVIS_INLINE void put(V first, V second, uint8_t* out) {
   }
 }
 
-template <unsigned kLane>
+template <unsigned kVectors, unsigned kLane>
 size_t decode_rounds(const RansDecoder& table, RansCursor& cursor, uint8_t* out, size_t rounds) {
   const V mask = all((1u << table.scale_bits) - 1);
   const __m128i scale = _mm_cvtsi32_si128(static_cast<int>(table.scale_bits));
@@ -54,7 +52,7 @@ size_t decode_rounds(const RansDecoder& table, RansCursor& cursor, uint8_t* out,
     return word;
   };
   size_t round = 0;
-  for (; round < rounds && cursor.end - next >= 2 * kLanes; ++round)
+  for (; round < rounds && cursor.end - next >= 2 * 8 * kVectors; ++round)
 #pragma GCC unroll 4
     for (unsigned k = 0; k < kVectors; k += 2, out += 16 * kLane) {
       const V first = step(x[k]), second = step(x[k + 1]);
@@ -65,13 +63,18 @@ size_t decode_rounds(const RansDecoder& table, RansCursor& cursor, uint8_t* out,
   return round;
 }
 
-size_t rans_decode(const RansDecoder& table, RansCursor& cursor, Words out, size_t rounds) {
-  if (cursor.lanes == kLanes) {
-    if (out.lane() == 1) return decode_rounds<1>(table, cursor, out.data, rounds);
-    if (out.lane() == 2) return decode_rounds<2>(table, cursor, out.data, rounds);
-    if (out.lane() == 4) return decode_rounds<4>(table, cursor, out.data, rounds);
+template <unsigned kVectors>
+size_t decode_words(const RansDecoder& table, RansCursor& cursor, Words out, size_t rounds) {
+  switch (out.lane()) {
+    case 1: return decode_rounds<kVectors, 1>(table, cursor, out.data, rounds);
+    case 2: return decode_rounds<kVectors, 2>(table, cursor, out.data, rounds);
+    default: return decode_rounds<kVectors, 4>(table, cursor, out.data, rounds);
   }
-  return all_kernels().front().rans_decode(table, cursor, out, rounds);
+}
+
+size_t rans_decode(const RansDecoder& table, RansCursor& cursor, Words out, size_t rounds) {
+  if (cursor.lanes < 16 || out.lane() > 4) return all_kernels().front().rans_decode(table, cursor, out, rounds);
+  return cursor.lanes == 64 ? decode_words<8>(table, cursor, out, rounds) : decode_words<2>(table, cursor, out, rounds);
 }
 
 }  // namespace
