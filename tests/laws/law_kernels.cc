@@ -183,7 +183,8 @@ TEST_CASE("kernels: merge_alias of every variant equals scalar as far as it goes
       const unsigned bits_left = static_cast<unsigned>(8 * lane);
       const auto table = alias_table(random, 1 + static_cast<unsigned>(random.below(6)), trial % 4);
       const unsigned lanes = draw_lanes(random);
-      const size_t rounds = random.below(lanes == 64 ? 24 : 70), first = lanes >= 16 ? lanes * random.below(9) : random.below(70);
+      const size_t rounds = random.below(lanes == 64 ? 24 : 70),
+                   first = lanes >= 16 ? lanes * random.below(9) : random.below(70);
       const size_t words = first + rounds * lanes;
       // Disjoint fields, from the lowest bit up.
       bits::AliasMerge merge{};

@@ -9,7 +9,8 @@ usage: tools/dev/install_packages.sh SET...
 Installs the Debian packages of each SET that are not there yet:
   build  compiler, meson and the libraries that Brevis links
   run    what a mount needs (fusermount3) and the demo's python3
-  test   doctest, clang-format 14 and the programs whose reads are tested
+  test   doctest, google-benchmark, clang-format 14, programs whose reads are
+         tested
 Uses apt-get as root, or through sudo. Does nothing when all are installed.
 EOF
 }
@@ -18,7 +19,7 @@ declare -A packages=(
   [build]="g++ meson ninja-build pkg-config libexpected-dev libboost-dev libzstd-dev libxxhash-dev libssl-dev
     libfuse3-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libfmt-dev nlohmann-json3-dev"
   [run]="fuse3 python3"
-  [test]="doctest-dev clang-format-14 binutils git python3-numpy python3-torch"
+  [test]="doctest-dev libbenchmark-dev clang-format-14 binutils git python3-numpy python3-torch"
 )
 
 [ $# -gt 0 ] || { usage >&2; exit 2; }
