@@ -3,8 +3,10 @@
 // Binary logarithms in integers, for costs that decide archive bytes: the same on every CPU and compiler, unlike libm.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
 
 namespace brevis::bits {
@@ -27,6 +29,25 @@ constexpr uint32_t log2_fixed(uint64_t x) {
     result = result << 1 | two;
   }
   return result;
+}
+
+constexpr unsigned kLog2TableBits = 12;
+
+// log2_fixed of 1 to 2^12; entry 0 is 0.
+extern const std::array<uint32_t, (size_t{1} << kLog2TableBits) + 1> log2_table;
+
+// log2_fixed by look-up: exact up to 2^12, and on a straight line between neighbours of the table above, within two
+// units. As deterministic, and some ten times faster.
+inline uint32_t log2_near(uint64_t x) {
+  assert(x != 0);
+  constexpr size_t kSize = size_t{1} << kLog2TableBits;
+  if (x <= kSize) return log2_table[x];
+  const unsigned shift = static_cast<unsigned>(std::bit_width(x)) - kLog2TableBits;
+  const size_t at = x >> shift;
+  // Neighbours differ by less than 2^6 and only the first 32 bits behind the place count, so that the product fits.
+  const uint64_t behind = shift <= 32 ? (x & ((uint64_t{1} << shift) - 1)) << (32 - shift) : x << (64 - shift) >> 32;
+  const uint64_t step = log2_table[at + 1] - log2_table[at];
+  return (shift << kLog2Bits) + log2_table[at] + static_cast<uint32_t>(step * behind >> 32);
 }
 
 }  // namespace brevis::bits

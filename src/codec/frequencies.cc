@@ -8,10 +8,10 @@
 #include "codec/frequencies.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
 #include <numeric>
-#include <utility>
 
 #include "bits/log2.h"
 
@@ -19,10 +19,40 @@ namespace brevis::codec {
 namespace {
 
 // ln(1 + 1/f) in units of 2^-31: 2 * (y + y^3/3 + y^5/5 + y^7/7) with y = 1 / (2f + 1).
-uint64_t gain_of_one_more(uint64_t f) {
+constexpr uint64_t gain_by_series(uint64_t f) {
   const uint64_t y = (uint64_t{1} << 32) / (2 * f + 1), square = y * y >> 32;
   const uint64_t y3 = y * square >> 32, y5 = y3 * square >> 32, y7 = y5 * square >> 32;
   return y + y3 / 3 + y5 / 5 + y7 / 7;
+}
+
+constexpr size_t kGains = 4097;
+
+constinit const std::array<uint32_t, kGains> gain_table = [] {
+  std::array<uint32_t, kGains> gains{};
+  for (size_t f = 1; f < kGains; ++f) gains[f] = static_cast<uint32_t>(gain_by_series(f));
+  return gains;
+}();
+
+uint64_t gain_of_one_more(uint64_t f) { return f < kGains ? gain_table[f] : gain_by_series(f); }
+
+struct Bid {
+  uint64_t gain;
+  uint64_t symbol;
+  // The lower symbol wins among equals.
+  bool operator<(const Bid& other) const { return gain != other.gain ? gain < other.gain : symbol > other.symbol; }
+};
+
+// Restores a heap whose top alone may be too small.
+void sift_down(std::span<Bid> heap) {
+  const Bid sinking = heap[0];
+  size_t at = 0;
+  for (size_t child = 1; child < heap.size(); child = 2 * at + 1) {
+    if (child + 1 < heap.size() && heap[child] < heap[child + 1]) ++child;
+    if (!(sinking < heap[child])) break;
+    heap[at] = heap[child];
+    at = child;
+  }
+  heap[at] = sinking;
 }
 
 }  // namespace
@@ -43,23 +73,21 @@ std::vector<uint32_t> normalise(std::span<const uint64_t> counts, unsigned scale
   for (size_t i = 0; i < counts.size(); ++i)
     given += frequencies[i] = static_cast<uint32_t>(std::max<uint64_t>(1, weights[i] * spare / weight));
 
-  using Bid = std::pair<uint64_t, uint64_t>;  // gain, then the lower index first
   std::vector<Bid> bids(counts.size());
-  auto bid = [&](uint64_t i) { return Bid{weights[i] * gain_of_one_more(frequencies[i]), ~i}; };
-  for (size_t i = 0; i < counts.size(); ++i) bids[i] = bid(i);
+  for (size_t i = 0; i < counts.size(); ++i) bids[i] = {weights[i] * gain_of_one_more(frequencies[i]), i};
   std::make_heap(bids.begin(), bids.end());
   for (; given < scale; ++given) {
-    std::pop_heap(bids.begin(), bids.end());
-    const uint64_t winner = ~bids.back().second;
-    ++frequencies[winner];
-    bids.back() = bid(winner);
-    std::push_heap(bids.begin(), bids.end());
+    Bid& best = bids.front();
+    best.gain = weights[best.symbol] * gain_of_one_more(++frequencies[best.symbol]);
+    sift_down(bids);
   }
   return frequencies;
 }
 
 uint64_t cost_of(uint32_t frequency, unsigned scale_bits) {
-  return (uint64_t{scale_bits} << bits::kLog2Bits) - bits::log2_fixed(frequency);
+  constexpr uint32_t kKnown = bits::log2_table.size();
+  const uint32_t log = frequency < kKnown ? bits::log2_table[frequency] : bits::log2_fixed(frequency);
+  return (uint64_t{scale_bits} << bits::kLog2Bits) - log;
 }
 
 }  // namespace brevis::codec

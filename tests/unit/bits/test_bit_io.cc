@@ -96,3 +96,15 @@ TEST_CASE("log2: exact for powers of two, never above and less than two units be
   }
   CHECK(bits::log2_fixed(3) == 103872);
 }
+
+TEST_CASE("log2: by look-up, equal up to 4096 and within two units beyond") {
+  for (uint64_t x = 1; x <= 4096; ++x) REQUIRE(bits::log2_near(x) == bits::log2_fixed(x));
+  for (unsigned e = 0; e < 64; ++e) CHECK(bits::log2_near(uint64_t{1} << e) == e << 16);
+  CHECK(bits::log2_near(UINT64_MAX) <= 64 << 16);
+  test::Random random(3);
+  for (int i = 0; i < 100000; ++i) {
+    const uint64_t x = random.next() >> random.below(64) | 1;
+    const int64_t apart = int64_t{bits::log2_near(x)} - bits::log2_fixed(x);
+    REQUIRE(std::abs(apart) <= 2);
+  }
+}
