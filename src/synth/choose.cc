@@ -94,10 +94,12 @@ std::vector<Candidate> parts_candidates(const Stream& stream, const StreamStats&
 }
 
 // Known-good structures with their costs, cheapest first; ties keep their order.
-std::vector<Candidate> known_candidates(const Stream& stream, const StreamStats& stats, const Sample& sample,
-                                        uint64_t frame_words, const std::vector<StreamStats>& parts) {
-  const std::vector<Structure> structures = known_good(stream.dtype, stats, frame_words, kPricedByStatistics);
-  std::vector<Candidate> out = parts_candidates(stream, stats, frame_words, parts);
+std::vector<Candidate> known_candidates(const Stream& stream, Fields& fields, const Sample& sample,
+                                        const std::vector<StreamStats>& parts) {
+  const uint64_t frame_words = fields.frame_words();
+  const size_t limit = parts.empty() ? 1 : kPricedByStatistics;
+  const std::vector<Structure> structures = known_good(stream.dtype, fields, limit);
+  std::vector<Candidate> out = parts_candidates(stream, fields.stats(), frame_words, parts);
   std::vector<const Expr*> unpriced;
   for (const Structure& structure : structures) {
     if (structure.cost) {
@@ -136,14 +138,14 @@ Choice without_tables(dsl::Program program, uint64_t frame_bytes, uint64_t estim
 
 // Tables for the whole stream, or nullopt when the program does not express all of it. Where order-0 statistics reach
 // every slot they were gathered already and the stream is not read again.
-Result<std::optional<Choice>> train_whole(const Stream& stream, const StreamStats& stats, const Expr& expr,
+Result<std::optional<Choice>> train_whole(const Stream& stream, Fields& fields, const Expr& expr,
                                           const ChooseOptions& options) {
   auto program = dsl::build(stream.width, expr);
   if (!program) return std::optional<Choice>{};
   if (program->regions().size() != 1 || program->regions()[0].root != 0) return std::optional<Choice>{};
   Choice choice = without_tables(std::move(*program), options.frame_bytes, 0);
   if (stream.width <= 16) {
-    BREVIS_ASSIGN(auto estimated, dsl::estimate(*choice.program, 0, stats.field(0, stream.width)));
+    BREVIS_ASSIGN(auto estimated, dsl::estimate(*choice.program, 0, fields.histogram(0, stream.width)));
     if (estimated) {
       choice.tables = std::move(estimated->tables);
       return std::optional<Choice>(std::move(choice));
@@ -172,13 +174,13 @@ uint64_t quality_of(uint64_t cost, uint64_t entropy) {
 }
 
 // The mate's program with tables of this stream's own, if statistics say that it does as well here.
-Result<std::optional<Choice>> like_mate(const Stream& stream, const StreamStats& stats, uint64_t entropy,
-                                        uint64_t frame_words, const ChooseOptions& options) {
-  const auto cost = cost_by_stats(options.mate->expr, stats, frame_words);
+Result<std::optional<Choice>> like_mate(const Stream& stream, Fields& fields, uint64_t entropy,
+                                        const ChooseOptions& options) {
+  const auto cost = cost_by_stats(options.mate->expr, fields);
   if (!cost) return std::optional<Choice>{};
   const uint64_t quality = quality_of(*cost, entropy);
   if (quality > options.mate->quality + options.mate->quality / kQualitySlackOf) return std::optional<Choice>{};
-  BREVIS_ASSIGN(auto choice, train_whole(stream, stats, options.mate->expr, options));
+  BREVIS_ASSIGN(auto choice, train_whole(stream, fields, options.mate->expr, options));
   if (!choice) return std::optional<Choice>{};
   choice->estimated_bytes = *cost / (256 * 8);
   choice->mate = options.mate;
@@ -195,9 +197,10 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
     }
   }
   const uint64_t frame_words = std::max<uint64_t>(1, options.frame_bytes / (stream.width / 8));
-  const uint64_t entropy = entropy_by_stats(stats);
+  Fields fields(stats, frame_words);
+  const uint64_t entropy = entropy_by_stats(fields);
   if (options.mate && !options.wanted && entropy != 0) {
-    BREVIS_ASSIGN(auto choice, like_mate(stream, stats, entropy, frame_words, options));
+    BREVIS_ASSIGN(auto choice, like_mate(stream, fields, entropy, options));
     if (choice) return std::move(*choice);
   }
   BREVIS_ASSIGN(const Sample sample, draw(stream, frame_words));
@@ -205,13 +208,13 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
   if (options.wanted)
     if (auto candidate = price(options.wanted->expr(), sample.views, stream.words))
       candidates.push_back(std::move(*candidate));
-  if (candidates.empty()) candidates = known_candidates(stream, stats, sample, frame_words, options.parts);
+  if (candidates.empty()) candidates = known_candidates(stream, fields, sample, options.parts);
   for (const auto& candidate : candidates) {
-    BREVIS_ASSIGN(auto choice, train_whole(stream, stats, candidate.expr, options));
+    BREVIS_ASSIGN(auto choice, train_whole(stream, fields, candidate.expr, options));
     if (!choice) continue;
     choice->estimated_bytes = candidate.cost / (256 * 8);
     if (entropy != 0)
-      if (const auto cost = cost_by_stats(candidate.expr, stats, frame_words))
+      if (const auto cost = cost_by_stats(candidate.expr, fields))
         choice->mate = Mate{candidate.expr, quality_of(*cost, entropy)};
     return std::move(*choice);
   }

@@ -41,17 +41,6 @@ uint64_t frame_bytes(CodecId codec, uint64_t words) {
 // No codec says a word and its probability in fewer bits than this, which rules large alphabets out early.
 constexpr uint64_t kLeastTableBits = 3;
 
-// log2_fixed, small arguments from a table: most counts of a wide histogram are small.
-uint64_t log2_of(uint64_t count) {
-  constexpr size_t kSmall = 4096;
-  static const std::vector<uint32_t> table = [] {
-    std::vector<uint32_t> logs(kSmall);
-    for (size_t i = 1; i < kSmall; ++i) logs[i] = bits::log2_fixed(i);
-    return logs;
-  }();
-  return count < kSmall ? table[count] : bits::log2_fixed(count);
-}
-
 uint64_t frames_for(uint64_t words, uint64_t frame_words) {
   return frame_words == 0 ? 1 : (words + frame_words - 1) / frame_words;
 }
@@ -107,15 +96,6 @@ std::optional<std::vector<uint8_t>> node_of(const Expr& expr, unsigned width, ds
   auto widths = dsl::spec_of(expr.op).child_widths(node, expr.children.size());
   if (!widths) return std::nullopt;
   return std::move(*widths);
-}
-
-// Positions of exceptions have no order-0 statistics, but their number has: `others` of them among `words` places cost
-// about log2 of the mean gap and a little more each, packed.
-uint64_t position_cost(uint64_t words, uint64_t others) {
-  if (others == 0) return 0;
-  unsigned bits = 2;
-  for (uint64_t gap = words / others; gap > 1; gap >>= 1) ++bits;
-  return others * bits * kBit;
 }
 
 std::optional<Completed> order0(const Expr& expr, const Histogram& histogram, uint64_t frames, uint64_t limit) {
@@ -269,13 +249,22 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
 
 }  // namespace
 
+uint64_t slow_decode_price() { return std::min(decode_price(CodecId::rans), decode_price(CodecId::huffman)); }
+
+uint64_t position_cost(uint64_t words, uint64_t others) {
+  if (others == 0) return 0;
+  unsigned bits = 2;
+  for (uint64_t gap = words / others; gap > 1; gap >>= 1) ++bits;
+  return others * bits * kBit;
+}
+
 uint64_t entropy_cost(const Histogram& histogram) {
   const uint64_t total = histogram.total();
   if (histogram.counts.size() < 2) return 0;
-  const uint64_t log_total = bits::log2_fixed(total);
+  const uint64_t log_total = bits::log2_near(total);
   unsigned __int128 sum = 0;
   for (const auto& [word, count] : histogram.counts)
-    sum += static_cast<unsigned __int128>(count) * (log_total - std::min(log_total, log2_of(count)));
+    sum += static_cast<unsigned __int128>(count) * (log_total - std::min<uint64_t>(log_total, bits::log2_near(count)));
   return static_cast<uint64_t>(sum >> (bits::kLog2Bits - 8));
 }
 

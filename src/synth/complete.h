@@ -28,6 +28,12 @@ std::optional<Completed> complete_order0(const dsl::Expr& structure, const codec
 // `frames`: sample windows, each standing for a frame. All of one width.
 std::optional<Completed> complete_sampled(const dsl::Expr& structure, std::span<const bits::ConstWords> frames);
 
+// Positions of exceptions have no order-0 statistics, but their number has: `others` of them among `words` places cost
+// about log2 of the mean gap and a little more each, packed.
+uint64_t position_cost(uint64_t words, uint64_t others);
+// The price a word of codecs that look words up in memory (1/256 bits).
+uint64_t slow_decode_price();
+
 // What no order-0 code of the words can beat, 1/256 bits, rounded down.
 uint64_t entropy_cost(const codec::Histogram& histogram);
 

@@ -10,55 +10,17 @@ namespace brevis::synth {
 namespace {
 
 using codec::CodecId;
-using codec::Histogram;
 using dsl::Expr;
 using dsl::OpId;
 
-constexpr size_t kMaxPalette = 4096;  // beyond, the list outweighs what the index saves on streams of usual length
-
 Expr lit() { return {OpId::literal, {}, {}}; }
 Expr lit(CodecId codec) { return {OpId::literal, {static_cast<uint64_t>(codec)}, {}}; }
-Expr constant(uint64_t value) { return {OpId::constant, {value}, {}}; }
 Expr rank(uint64_t size) { return {OpId::rank, {size}, {lit(), lit(), lit()}}; }
-Expr palette(uint64_t size) { return {OpId::palette, {size}, {lit()}}; }
 
 // How a dtype's word is cut: sign, exponent, mantissa bits from the top; integers are (0, 0, width).
 struct Layout {
   unsigned sign, exponent, mantissa;
 };
-
-// The cheapest way to code one field by itself, if any stays below `limit`. Small alphabets come first: they are cheap
-// to try, and what they reach leaves little for the rest to be tried for.
-std::optional<Completed> best_field(const Histogram& histogram, uint64_t frame_words, uint64_t limit) {
-  const size_t distinct = histogram.counts.size();
-  if (distinct == 1) return complete_order0(constant(histogram.counts[0].first), histogram, frame_words);
-  std::vector<Expr> ways;
-  if (distinct <= kMaxPalette && distinct <= uint64_t{1} << (histogram.width - 1)) ways.push_back(palette(distinct));
-  for (const uint64_t size : {uint64_t{63}, uint64_t{31}, uint64_t{15}})
-    if (distinct > size + 1) ways.push_back(rank(size));
-  ways.push_back(lit());
-  std::optional<Completed> best;
-  for (const Expr& way : ways)
-    if (auto done = complete_order0(way, histogram, frame_words, best ? best->cost : limit)) best = std::move(done);
-  return best;
-}
-
-bool is_incompressible(const Expr& expr) {
-  return expr.op == OpId::literal && !expr.params.empty() &&
-         (expr.params[0] == static_cast<uint64_t>(CodecId::packed) ||
-          expr.params[0] == static_cast<uint64_t>(CodecId::raw));
-}
-
-// The marginal of `bits` bits that start `from_top` bits below the top of the words.
-Histogram part_of(const Histogram& words, unsigned from_top, unsigned bits) {
-  std::vector<uint64_t> dense(size_t{1} << bits);
-  const unsigned shift = words.width - from_top - bits;
-  for (const auto& [word, count] : words.counts) dense[(word >> shift) & (dense.size() - 1)] += count;
-  Histogram part{bits, {}};
-  for (size_t v = 0; v < dense.size(); ++v)
-    if (dense[v] != 0) part.counts.emplace_back(v, dense[v]);
-  return part;
-}
 
 struct Ranked {
   Expr expr;
@@ -79,7 +41,8 @@ struct Cut {
 
 // The low bits below a cut: joined to an incompressible last field, or by bytes of their own (quantised or truncated
 // weights repeat there).
-void extend(const StreamStats& stats, const Ranked& fields, uint64_t frame_words, std::vector<Ranked>& out) {
+void extend(Fields& known, const Ranked& fields, std::vector<Ranked>& out) {
+  const StreamStats& stats = known.stats();
   const unsigned low = stats.width - stats.top_bits();
   Ranked joined = fields;
   joined.cost += uint64_t{256} * low * stats.words;
@@ -93,7 +56,7 @@ void extend(const StreamStats& stats, const Ranked& fields, uint64_t frame_words
   out.push_back(std::move(joined));
   Ranked bytes = fields;
   for (unsigned byte = 0; byte < stats.low_bytes(); ++byte) {
-    auto field = best_field(stats.low_byte(byte), frame_words, UINT64_MAX);
+    auto field = known.best(stats.top_bits() + 8 * byte, 8);
     if (!field) return;
     add_field(bytes, 8, std::move(*field));
   }
@@ -101,38 +64,44 @@ void extend(const StreamStats& stats, const Ranked& fields, uint64_t frame_words
 }
 
 // A cut into fields of these widths, most significant first; nullopt when its top bits cost `limit` or more.
-std::optional<Cut> split(const StreamStats& stats, const Histogram& top, const std::vector<unsigned>& widths,
-                         uint64_t frame_words, uint64_t limit) {
-  Ranked fields{{OpId::merge, {}, {}}, 0};
+std::optional<Cut> split(Fields& known, const std::vector<unsigned>& widths, uint64_t limit) {
+  uint64_t least = 0;
   unsigned from_top = 0;
   for (const unsigned width : widths) {
+    least += known.least(from_top, width);
+    from_top += width;
+    if (least >= limit) return std::nullopt;
+  }
+  Ranked fields{{OpId::merge, {}, {}}, 0};
+  from_top = 0;
+  for (const unsigned width : widths) {
     if (fields.cost >= limit) return std::nullopt;
-    auto field = best_field(part_of(top, from_top, width), frame_words, limit - fields.cost);
+    auto field = known.best(from_top, width, limit - fields.cost);
     if (!field) return std::nullopt;
     add_field(fields, width, std::move(*field));
     from_top += width;
   }
   Cut out{fields, {}};
   if (fields.expr.children.size() == 1) out.top.expr = Expr(fields.expr.children.front());
-  if (stats.low_bytes() == 0) {
+  if (known.stats().low_bytes() == 0) {
     out.whole.push_back(out.top);
   } else {
-    extend(stats, fields, frame_words, out.whole);
+    extend(known, fields, out.whole);
   }
   return out;
 }
 
-// Cuts much dearer than the best so far are not worth finishing.
+// Cuts much dearer than the best so far are not worth finishing. Where one is wanted and nothing comes on top of the
+// price, no dearer one is.
 constexpr uint64_t kSlackOf = 32;
 
 class Cuts {
  public:
-  Cuts(const StreamStats& stats, uint64_t frame_words)
-      : stats_(stats), top_(stats.field(0, stats.top_bits())), frame_words_(frame_words) {}
+  Cuts(Fields& fields, bool only_best) : fields_(fields), exact_(only_best && fields.stats().low_bytes() == 0) {}
 
   void add(const std::vector<unsigned>& widths) {
-    const uint64_t limit = best_ == UINT64_MAX ? best_ : best_ + best_ / kSlackOf;
-    auto cut = split(stats_, top_, widths, frame_words_, limit);
+    const uint64_t limit = best_ == UINT64_MAX || exact_ ? best_ : best_ + best_ / kSlackOf;
+    auto cut = split(fields_, widths, limit);
     if (!cut) return;
     best_ = std::min(best_, cut->top.cost);
     cuts_.push_back(std::move(*cut));
@@ -140,7 +109,10 @@ class Cuts {
 
   // Joint coding of two top mantissa bits is the likeliest winner, so it comes first and prunes the others.
   void add_float(const Layout& layout) {
-    const unsigned top = stats_.top_bits(), head = layout.sign + layout.exponent;
+    const unsigned top = fields_.stats().top_bits(), head = layout.sign + layout.exponent;
+    // The widest field first: all others are folded from it.
+    fields_.histogram(0, std::min(top, head + std::min(4u, layout.mantissa)));
+    if (head < top) fields_.histogram(head, top - head);
     for (const unsigned joint : {2, 1, 3, 0, 4}) {
       if (joint > layout.mantissa || head + joint > top) continue;
       for (const bool sign_apart : {true, false}) {
@@ -156,16 +128,15 @@ class Cuts {
 
   // Integers and anything else.
   void add_plain() {
-    add({stats_.top_bits()});
-    if (stats_.top_bits() == 16) add({8, 8});
+    add({fields_.stats().top_bits()});
+    if (fields_.stats().top_bits() == 16) add({8, 8});
   }
 
   std::vector<Cut> take() { return std::move(cuts_); }
 
  private:
-  const StreamStats& stats_;
-  const Histogram top_;
-  const uint64_t frame_words_;
+  Fields& fields_;
+  const bool exact_;
   uint64_t best_ = UINT64_MAX;
   std::vector<Cut> cuts_;
 };
@@ -236,9 +207,10 @@ void add_casts(const StreamStats& stats, const std::vector<Cut>& cuts, std::vect
 
 }  // namespace
 
-std::vector<Structure> known_good(Dtype dtype, const StreamStats& stats, uint64_t frame_words, size_t limit) {
+std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit) {
+  const StreamStats& stats = fields.stats();
   const Layout layout = layout_of(dtype);
-  Cuts gathered(stats, frame_words);
+  Cuts gathered(fields, limit == 1);
   if (layout.exponent != 0) gathered.add_float(layout);
   gathered.add_plain();
   std::vector<Cut> cuts = gathered.take();
@@ -261,37 +233,19 @@ std::vector<Structure> known_good(Dtype dtype, const StreamStats& stats, uint64_
   return priced;
 }
 
+std::vector<Structure> known_good(Dtype dtype, const StreamStats& stats, uint64_t frame_words, size_t limit) {
+  Fields fields(stats, frame_words);
+  return known_good(dtype, fields, limit);
+}
+
 std::optional<uint64_t> cost_by_stats(const Expr& expr, const StreamStats& stats, uint64_t frame_words) {
-  const unsigned top_bits = stats.top_bits();
-  const Histogram top = stats.field(0, top_bits);
-  if (expr.op != OpId::merge || stats.low_bytes() == 0) {
-    if (stats.low_bytes() != 0) return std::nullopt;
-    const auto done = complete_order0(expr, top, frame_words);
-    return done ? std::optional<uint64_t>(done->cost) : std::nullopt;
-  }
-  uint64_t cost = 0;
-  unsigned from_top = 0;
-  for (size_t i = 0; i < expr.children.size(); ++i) {
-    const auto width = static_cast<unsigned>(expr.params[i]);
-    std::optional<Completed> done;
-    if (from_top + width <= top_bits) {
-      done = complete_order0(expr.children[i], part_of(top, from_top, width), frame_words);
-    } else if (from_top >= top_bits && width == 8 && (from_top - top_bits) % 8 == 0) {
-      done = complete_order0(expr.children[i], stats.low_byte((from_top - top_bits) / 8), frame_words);
-    } else if (is_incompressible(expr.children[i])) {
-      done = Completed{{}, uint64_t{256} * width * stats.words};
-    }
-    if (!done) return std::nullopt;
-    cost += done->cost;
-    from_top += width;
-  }
-  return cost;
+  Fields fields(stats, frame_words);
+  return cost_by_stats(expr, fields);
 }
 
 uint64_t entropy_by_stats(const StreamStats& stats) {
-  uint64_t sum = entropy_cost(stats.field(0, stats.top_bits()));
-  for (unsigned byte = 0; byte < stats.low_bytes(); ++byte) sum += entropy_cost(stats.low_byte(byte));
-  return sum;
+  Fields fields(stats, 0);
+  return entropy_by_stats(fields);
 }
 
 }  // namespace brevis::synth

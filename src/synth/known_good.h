@@ -10,8 +10,7 @@
 #pragma once
 
 #include "brevis/types.h"
-#include "synth/complete.h"
-#include "synth/stats.h"
+#include "synth/fields.h"
 
 namespace brevis::synth {
 
@@ -21,13 +20,12 @@ struct Structure {
 };
 
 // Structures that express the whole stream: those that statistics price by rising cost, at most `limit` of them, then
-// those whose price takes a sample. `frame_words`: as for complete_order0.
+// those whose price takes a sample. Where `limit` is 1, structures that are not the cheapest may be missed.
+std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit);
 std::vector<Structure> known_good(Dtype dtype, const StreamStats& stats, uint64_t frame_words, size_t limit);
 
-// Expected cost of a completed structure for the whole stream as far as its statistics reach: the fields of a merge
-// that lie in the top bits, whole bytes below them, and incompressible rests. nullopt for other structures.
+// As in fields.h, for one question only.
 std::optional<uint64_t> cost_by_stats(const dsl::Expr& expr, const StreamStats& stats, uint64_t frame_words);
-// What no coding of those fields alone can beat, same units.
 uint64_t entropy_by_stats(const StreamStats& stats);
 
 }  // namespace brevis::synth
