@@ -62,6 +62,23 @@ struct AliasMerge {
   size_t first;  // the word of the fields that the next symbol belongs to
 };
 
+// Words made of constants and fields, each packed or in lanes of its own.
+struct FieldMerge {
+  static constexpr size_t kMaxFields = 4;  // of a kind
+  struct Lanes {
+    ConstWords words;  // as many as are made
+    unsigned shift;
+  };
+  uint64_t fixed;
+  PackedField packed[kMaxFields];
+  size_t packed_count;
+  Lanes lanes[kMaxFields];
+  size_t lane_count;
+
+  // What is left of it after so many words, a multiple of 8.
+  FieldMerge after(size_t words) const;
+};
+
 // One symbol's constants for encoding: x / frequency without a division, since
 // floor(x / f) = floor(2x * ceil(2^63 / f) / 2^64) for x < 2^32, f < 2^16.
 struct RansSymbol {
@@ -127,6 +144,8 @@ struct Kernels {
   // the fields from merge.first on. `counted` grows by the occurrences of
   // merge.counted. May stop earlier than alias_decode would.
   size_t (*merge_alias[3])(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, size_t rounds, size_t& counted);
+  // Words of 1, 2 or 4 bytes (by log2 of that), also at unaligned places, from their fields.
+  void (*merge_fields[3])(const FieldMerge& merge, uint8_t* out, size_t count);
   // As alias_decode, over words of any width; out.count = rounds * lanes.
   size_t (*rans_decode)(const RansDecoder& table, RansCursor& cursor, Words out, size_t rounds);
 
@@ -143,6 +162,18 @@ struct Kernels {
   // count on; the caller decodes the rest, looking at every step. How far it goes is left to the kernel.
   void (*huffman_decode)(const HuffmanDecoder& table, std::span<HuffmanStream> streams, Words out);
 };
+
+inline FieldMerge FieldMerge::after(size_t words) const {
+  FieldMerge rest = *this;
+  for (size_t k = 0; k < packed_count; ++k) {
+    const size_t bytes = words / 8 * packed[k].b;
+    rest.packed[k].data += bytes;
+    rest.packed[k].bytes -= bytes;
+  }
+  for (size_t k = 0; k < lane_count; ++k)
+    rest.lanes[k].words = lanes[k].words.part(words, lanes[k].words.count - words);
+  return rest;
+}
 
 // The table in use: kernels_for(BREVIS_CPU), settled by the first call.
 const Kernels& kernels();

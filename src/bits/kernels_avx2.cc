@@ -369,6 +369,57 @@ size_t merge_alias(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, si
   return done;
 }
 
+// A vector of lanes of kLane bytes from as many words of kIn bytes.
+template <unsigned kIn, unsigned kLane>
+BREVIS_INLINE V widen_lanes(const uint8_t* in) {
+  if constexpr (kIn == kLane) return load(in);
+  if constexpr (kLane == 2) return _mm256_cvtepu8_epi16(load_half(in));
+  if constexpr (kIn == 2) return _mm256_cvtepu16_epi32(load_half(in));
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(in)));
+}
+
+// Or-s fields in lanes of their own to words, 32 bytes of words at a time.
+template <unsigned kIn, unsigned kLane>
+void or_lanes(const uint8_t* in, unsigned shift, uint8_t* words, size_t count) {
+  const __m128i up = _mm_cvtsi32_si128(static_cast<int>(shift));
+  for (size_t i = 0; i < count; i += 32 / kLane) {
+    const V fields = widen_lanes<kIn, kLane>(in + i * kIn);
+    uint8_t* const to = words + i * kLane;
+    store(to, or_(load(to), kLane == 4 ? _mm256_sll_epi32(fields, up) : _mm256_sll_epi16(fields, up)));
+  }
+}
+
+template <unsigned kLane>
+void merge_fields(const FieldMerge& merge, uint8_t* out, size_t count) {
+  size_t whole = count - count % 32;
+  for (size_t k = 0; k < merge.packed_count; ++k) {
+    const PackedField& field = merge.packed[k];
+    const size_t spare = field.b == 1 ? 0 : 16, readable = field.bytes < spare ? 0 : (field.bytes - spare) / field.b;
+    if (kLane == 4 && field.b > Fields32::kMaxBits) whole = 0;
+    if (whole > readable * 8) whole = readable * 8 - readable * 8 % 32;
+  }
+  for (size_t first = 0; first < whole; first += kTile) {
+    const size_t some = whole - first < kTile ? whole - first : kTile;
+    uint8_t* const words = out + first * kLane;
+    const V fixed = kLane == 1   ? _mm256_set1_epi8(static_cast<char>(merge.fixed))
+                    : kLane == 2 ? _mm256_set1_epi16(static_cast<short>(merge.fixed))
+                                 : _mm256_set1_epi32(static_cast<int>(merge.fixed));
+    for (size_t i = 0; i < some * kLane; i += 32) store(words + i, fixed);
+    for (size_t k = 0; k < merge.lane_count; ++k) {
+      const auto& [in, shift] = merge.lanes[k];
+      const uint8_t* const from = in.data + first * in.lane();
+      if (in.lane() == kLane)
+        or_lanes<kLane, kLane>(from, shift, words, some);
+      else if (in.lane() == 1)
+        or_lanes<1, kLane>(from, shift, words, some);
+      else
+        or_lanes<kLane == 4 ? 2 : kLane, kLane>(from, shift, words, some);
+    }
+    for (size_t k = 0; k < merge.packed_count; ++k) or_field<kLane>(merge.packed[k], first, words, some);
+  }
+  all_kernels().front().merge_fields[kLane / 2](merge.after(whole), out + whole * kLane, count - whole);
+}
+
 }  // namespace
 BREVIS_TARGET_END
 
@@ -376,6 +427,9 @@ void fill_avx2(Kernels& table) {
   fill_avx2_words(table);
   fill_avx2_rans(table);
   table.alias_decode = alias_decode;
+  table.merge_fields[0] = merge_fields<1>;
+  table.merge_fields[1] = merge_fields<2>;
+  table.merge_fields[2] = merge_fields<4>;
   table.merge_alias[0] = merge_alias<1>;
   table.merge_alias[1] = merge_alias<2>;
   table.merge_alias[2] = merge_alias<4>;

@@ -137,6 +137,64 @@ void pack_field(ConstWords in, unsigned shift, unsigned b, uint8_t* out) {
   all_kernels().front().pack_field(in.part(done, in.count - done), shift, b, out + done / 8 * b);
 }
 
+// A vector of lanes of kLane bytes from as many words of kIn bytes.
+template <unsigned kIn, unsigned kLane>
+BREVIS_INLINE V widen_lanes(const uint8_t* in) {
+  if constexpr (kIn == kLane) return load(in);
+  if constexpr (kLane == 2) return _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(in)));
+  if constexpr (kIn == 2) return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(in)));
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in)));
+}
+
+// Fields in lanes of their own, by vectors of words.
+template <unsigned kLane>
+struct LaneReader {
+  const uint8_t* at;
+  unsigned in;  // bytes of a lane
+  __m128i shift;
+
+  BREVIS_INLINE V add(V words) {
+    V fields;
+    if (in == kLane)
+      fields = load(at);
+    else if (in == 1)
+      fields = widen_lanes<1, kLane>(at);
+    else
+      fields = widen_lanes < kLane == 4 ? 2 : kLane, kLane > (at);
+    at += kVector / kLane * in;
+    // Bytes have no shift of their own, but nothing of one leaves it.
+    return _mm512_or_si512(words, kLane == 4 ? _mm512_sll_epi32(fields, shift) : _mm512_sll_epi16(fields, shift));
+  }
+};
+
+template <unsigned kLane>
+void merge_fields(const FieldMerge& merge, uint8_t* out, size_t count) {
+  constexpr size_t kWords = kVector / kLane;
+  size_t vectors = count / kWords;
+  FieldReader<kLane> packed[FieldMerge::kMaxFields];
+  for (size_t k = 0; k < merge.packed_count; ++k) {
+    const bool serves = merge.packed[k].b <= FieldReader<kLane>::kMaxBits;
+    const size_t readable = serves ? FieldReader<kLane>::readable(merge.packed[k], 0) : 0;
+    if (serves) packed[k] = FieldReader<kLane>(merge.packed[k], 0);
+    if (vectors > readable) vectors = readable;
+  }
+  LaneReader<kLane> lanes[FieldMerge::kMaxFields];
+  for (size_t k = 0; k < merge.lane_count; ++k)
+    lanes[k] = {merge.lanes[k].words.data, static_cast<unsigned>(merge.lanes[k].words.lane()),
+                _mm_cvtsi32_si128(static_cast<int>(merge.lanes[k].shift))};
+  const V fixed = kLane == 1   ? _mm512_set1_epi8(static_cast<char>(merge.fixed))
+                  : kLane == 2 ? _mm512_set1_epi16(static_cast<short>(merge.fixed))
+                               : _mm512_set1_epi32(static_cast<int>(merge.fixed));
+  for (size_t v = 0; v < vectors; ++v) {
+    V words = fixed;
+    for (size_t k = 0; k < merge.lane_count; ++k) words = lanes[k].add(words);
+    for (size_t k = 0; k < merge.packed_count; ++k) words = packed[k].add(words);
+    _mm512_storeu_si512(out + v * kVector, words);
+  }
+  const size_t done = vectors * kWords;
+  all_kernels().front().merge_fields[kLane / 2](merge.after(done), out + vectors * kVector, count - done);
+}
+
 // Sixteen words as 32-bit lanes.
 template <unsigned kLane>
 BREVIS_INLINE V widen_words(const uint8_t* in) {
@@ -217,6 +275,9 @@ void fill_avx512_words(Kernels& table) {
   table.pack_field = pack_field;
   table.take_field = take_field;
   table.look_up = look_up;
+  table.merge_fields[0] = merge_fields<1>;
+  table.merge_fields[1] = merge_fields<2>;
+  table.merge_fields[2] = merge_fields<4>;
 }
 
 }  // namespace brevis::bits

@@ -124,6 +124,23 @@ size_t merge_alias(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, si
   return done;
 }
 
+template <class Word>
+void merge_fields(const FieldMerge& merge, uint8_t* out, size_t count) {
+  Word words[kTile];
+  for (size_t first = 0; first < count; first += kTile, out += sizeof words) {
+    const size_t some = std::min(count - first, kTile);
+    std::fill_n(words, some, static_cast<Word>(merge.fixed));
+    for (size_t k = 0; k < merge.lane_count; ++k) {
+      const auto& [in, shift] = merge.lanes[k];
+      visit_lane(in.width, [&]<class Field>(Field) {
+        if constexpr (sizeof(Field) <= sizeof(Word)) or_field(words, in.as<Field>().data() + first, some, shift);
+      });
+    }
+    for (size_t k = 0; k < merge.packed_count; ++k) add_field(merge.packed[k], first, words, some);
+    std::memcpy(out, words, some * sizeof(Word));
+  }
+}
+
 template <class Word, class Field>
 void take_field_typed(const Word* in, size_t count, unsigned shift, Field mask, Field* out) {
   for (size_t i = 0; i < count; ++i) out[i] = static_cast<Field>(static_cast<Field>(in[i] >> shift) & mask);
@@ -162,6 +179,9 @@ void fill_scalar_merge(Kernels& table) {
   table.take_field = take_field;
   table.pack_field = pack_field;
   table.look_up = look_up;
+  table.merge_fields[0] = merge_fields<uint8_t>;
+  table.merge_fields[1] = merge_fields<uint16_t>;
+  table.merge_fields[2] = merge_fields<uint32_t>;
   table.merge_alias[0] = merge_alias<uint8_t>;
   table.merge_alias[1] = merge_alias<uint16_t>;
   table.merge_alias[2] = merge_alias<uint32_t>;

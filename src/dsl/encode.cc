@@ -11,6 +11,7 @@
 
 #include "base/coding.h"
 #include "bits/kernels.h"
+#include "dsl/fused.h"
 
 namespace brevis::dsl {
 namespace {
@@ -125,7 +126,8 @@ class Encoder {
 
   Result<bool> encode_field(uint32_t at, const Node& child, bits::ConstWords target, unsigned shift) {
     const bool listed = child.op == OpId::rank || child.op == OpId::palette;
-    if (listed && child.width <= 16 && bound_.tables(child.slot).size() == 1)
+    if (listed && stands_on_alias(bound_.program().nodes(), at) && child.width <= 16 &&
+        bound_.tables(child.slot).size() == 1)
       return encode_listed(child, target, shift);
     const Stream field(child.width, target.count);
     bits::kernels().take_field(target, shift, field.words);

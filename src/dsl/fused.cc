@@ -3,6 +3,8 @@
 // The shape that carries most bytes of most checkpoints: words of 1, 2 or 4 bytes merged from one field that is
 // alias-coded, plainly or under a rank or palette, and others that are packed, raw or constant. A kernel makes the
 // words out of the payloads; exceptions of a rank are patched afterwards by their positions, without a branch per word.
+// Other merges come next to that: a kernel or-s packed fields and the streams of the other children, each computed as
+// it may be, in one pass.
 //
 // What the nodes one by one would refuse is refused: the alias stream by its own end check; ranks above T and places
 // outside a palette by falling back to the nodes when the table can code any; exceptions by giving rank T a placeholder
@@ -49,12 +51,9 @@ struct Fields {
   uint32_t values[64] = {};
 };
 
-Status add_plain(const FrameView& frame, uint32_t at, unsigned shift, size_t words, Fields& out) {
+// The stored field of a packed or raw child; of no bits if all its words are zero.
+Result<bits::PackedField> plain_field(const FrameView& frame, uint32_t at, unsigned shift, size_t words) {
   const Node& node = frame.bound.program().nodes()[at];
-  if (node.op == OpId::constant) {
-    out.fixed |= node.params[0] << shift;
-    return {};
-  }
   const ByteSpan payload = frame.at(at).payload;
   codec::PackedFields fields{payload, node.width};
   if (is_literal(node, CodecId::packed)) {
@@ -63,8 +62,17 @@ Status add_plain(const FrameView& frame, uint32_t at, unsigned shift, size_t wor
     return make_error(Errc::corrupt, "raw payload of " + std::to_string(payload.size()) + " bytes for " +
                                          std::to_string(words) + " words of " + std::to_string(node.width) + " bits");
   }
-  if (fields.b != 0)
-    out.merge.fields[out.merge.field_count++] = {fields.bytes.data(), fields.bytes.size(), fields.b, shift};
+  return bits::PackedField{fields.bytes.data(), fields.bytes.size(), fields.b, shift};
+}
+
+Status add_plain(const FrameView& frame, uint32_t at, unsigned shift, size_t words, Fields& out) {
+  const Node& node = frame.bound.program().nodes()[at];
+  if (node.op == OpId::constant) {
+    out.fixed |= node.params[0] << shift;
+    return {};
+  }
+  BREVIS_ASSIGN(const bits::PackedField field, plain_field(frame, at, shift, words));
+  if (field.b != 0) out.merge.fields[out.merge.field_count++] = field;
   return {};
 }
 
@@ -223,24 +231,55 @@ Status run_merge(const FrameView& frame, uint32_t at, bits::Words out, Arena& ar
   });
 }
 
+// A merge of any children.
+Status run_fields(const FrameView& frame, uint32_t at, bits::Words out, Arena& arena) {
+  const std::vector<Node>& nodes = frame.bound.program().nodes();
+  bits::FieldMerge merge{};
+  unsigned shift = nodes[at].width;
+  for (const uint32_t child : nodes[at].children) {
+    const Node& node = nodes[child];
+    shift -= node.width;
+    if (node.op == OpId::constant) {
+      merge.fixed |= node.params[0] << shift;
+    } else if (is_plain(node)) {
+      BREVIS_ASSIGN(const bits::PackedField field, plain_field(frame, child, shift, out.count));
+      if (field.b != 0) merge.packed[merge.packed_count++] = field;
+    } else {
+      const bits::Words words{arena.take(out.count * bits::lane_bytes(node.width)), out.count, node.width};
+      BREVIS_TRY(run_subtree(frame, child, words, arena));
+      merge.lanes[merge.lane_count++] = {words, shift};
+    }
+  }
+  bits::kernels().merge_fields[out.lane() / 2](merge, out.data, out.count);
+  return {};
+}
+
+FusedRun choose_merge(const std::vector<Node>& nodes, const Node& node) {
+  size_t coded = 0, stored = 0, others = 0;
+  for (const uint32_t child : node.children) {
+    if (is_plain(nodes[child]))
+      stored += nodes[child].op != OpId::constant;
+    else if (alias_leaf(nodes, child))
+      ++coded;
+    else
+      ++others;
+  }
+  if (coded == 1 && others == 0 && stored <= bits::AliasMerge::kMaxFields) return run_merge;
+  return stored <= bits::FieldMerge::kMaxFields && coded + others <= bits::FieldMerge::kMaxFields ? run_fields
+                                                                                                  : nullptr;
+}
+
 }  // namespace
+
+bool stands_on_alias(const std::vector<Node>& nodes, uint32_t at) { return alias_leaf(nodes, at).has_value(); }
 
 FusedRun choose_fused(const BoundProgram& bound, uint32_t at) {
   const std::vector<Node>& nodes = bound.program().nodes();
   const Node& node = nodes[at];
-  if (node.width != 8 && node.width != 16 && node.width != 32) return nullptr;
-  if (node.op == OpId::rank || node.op == OpId::palette) return alias_leaf(nodes, at) ? run_merge : nullptr;
-  if (node.op != OpId::merge) return nullptr;
-  size_t coded = 0, stored = 0;
-  for (const uint32_t child : node.children) {
-    if (alias_leaf(nodes, child))
-      ++coded;
-    else if (is_plain(nodes[child]))
-      stored += nodes[child].op != OpId::constant;
-    else
-      return nullptr;
-  }
-  return coded == 1 && stored <= bits::AliasMerge::kMaxFields ? run_merge : nullptr;
+  if (node.op == OpId::rank || node.op == OpId::palette)
+    return node.width <= 32 && alias_leaf(nodes, at) ? run_merge : nullptr;
+  if (node.op != OpId::merge || (node.width != 8 && node.width != 16 && node.width != 32)) return nullptr;
+  return choose_merge(nodes, node);
 }
 
 }  // namespace brevis::dsl

@@ -48,6 +48,9 @@ Status run_subtree(const FrameView& frame, uint32_t node, bits::Words out, Arena
 // The same, the node itself without its kernel; `out` may be unaligned.
 Status run_nodes(const FrameView& frame, uint32_t node, bits::Words out, Arena& arena);
 
+// Whether a node is an alias-coded literal or has one right below a rank or palette.
+bool stands_on_alias(const std::vector<Node>& nodes, uint32_t at);
+
 // The kernel for a node of a region and all below it, or nullptr. Its `out` may be unaligned when the node is the
 // region's root; kernels read and write through unaligned loads and stores.
 FusedRun choose_fused(const BoundProgram& bound, uint32_t node);

@@ -16,7 +16,7 @@ using test::Random;
 
 namespace {
 
-// A merge at random: one alias-coded field among others that are packed, raw or constant.
+// A merge at random: one alias-coded field among others, most of which are packed, raw or constant.
 struct Shape {
   unsigned width;        // of the words
   unsigned field_width;  // of the coded field
@@ -29,7 +29,19 @@ struct Shape {
 
 std::string number(uint64_t value) { return std::to_string(value); }
 
-// A plain field of `b` bits whose lowest bit is `shift`.
+// A field whose stream is computed by itself.
+std::string other_field(Random& random, unsigned b) {
+  const uint64_t kind = random.below(7);
+  if (kind == 0 && b <= 12) return "literal(huffman)";
+  if (kind == 1 && b <= 6) return "literal(alias)";
+  if (kind == 2 && b <= 6) return "palette(" + number(uint64_t{1} << b) + "; literal(alias))";
+  if (kind == 3 && b >= 2 && b <= 20) return "rank(3; literal(alias), literal(packed), literal(packed))";
+  if (kind == 4 && b >= 2 && b <= 12) return "merge(1, " + number(b - 1) + "; literal(packed), literal(huffman))";
+  if (kind == 5) return "literal(sparse)";
+  return "literal(rans)";
+}
+
+// A plain field of `b` bits whose lowest bit is `shift`, or sometimes another one.
 std::string plain_field(Random& random, unsigned b, unsigned shift, Shape& shape) {
   if (random.below(6) == 0) {
     const uint64_t value = random.next() & bits::low_mask(b);
@@ -37,6 +49,7 @@ std::string plain_field(Random& random, unsigned b, unsigned shift, Shape& shape
     shape.fixed |= value << shift;
     return "constant(" + number(value) + ")";
   }
+  if (random.below(6) == 0) return other_field(random, b);
   return (b == 8 || b == 16) && random.below(2) == 0 ? "literal(raw)" : "literal(packed)";
 }
 
@@ -162,7 +175,9 @@ TEST_CASE("fused: common programs get a kernel") {
                            "literal(packed)), literal(packed))",
                            "u8 = merge(1, 6, 1; literal(packed), literal(alias), literal(packed))",
                            "u32 = merge(9, 23; palette(40; literal(alias)), literal(packed))",
-                           "u16 = merge(8, 5, 3; literal(raw), literal(alias), constant(5))"}) {
+                           "u16 = merge(8, 5, 3; literal(raw), literal(alias), constant(5))",
+                           "u16 = merge(1, 11, 4; literal(packed), literal(huffman), literal(packed))",
+                           "u8 = merge(4, 4; literal(alias), literal(alias))"}) {
     const auto program = test::program_of(text);
     bits::OwnedWords words(program->width(), 2000);
     Random random(1);

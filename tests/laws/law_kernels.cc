@@ -228,6 +228,63 @@ TEST_CASE("kernels: merge_alias of every variant equals scalar as far as it goes
   }
 }
 
+TEST_CASE("kernels: merge_fields of every variant equals scalar, which equals the fields one by one") {
+  for (const Kernels& variant : variants()) {
+    CAPTURE(variant.name);
+    Random random(8);
+    for (unsigned trial = 0; trial < 4000; ++trial) {
+      const size_t by_width = random.below(3), lane = size_t{1} << by_width, count = random.below(1200);
+      const unsigned width = static_cast<unsigned>(8 * lane);
+      bits::FieldMerge merge{};
+      std::vector<Exact> data;
+      std::vector<bits::OwnedWords> fields;
+      std::vector<unsigned> shifts;
+      std::vector<bool> is_packed;
+      unsigned at = static_cast<unsigned>(random.below(3));
+      merge.fixed = random.next() & bits::low_mask(at);
+      for (size_t k = random.below(9); k != 0 && at < width; --k) {
+        const unsigned b = random.below(3) == 0 ? 1 : 1 + static_cast<unsigned>(random.below(width - at));
+        const bool packed = random.below(2) == 0 && b != width && merge.packed_count < 4;
+        if (!packed && merge.lane_count == 4) break;
+        fields.push_back(test::make_words(test::Shape::uniform, b, count, random.next()));
+        shifts.push_back(at);
+        is_packed.push_back(packed);
+        merge.packed_count += packed;
+        merge.lane_count += !packed;
+        at += b;
+      }
+      merge.packed_count = merge.lane_count = 0;
+      for (size_t k = 0; k < fields.size(); ++k) {
+        const unsigned b = fields[k].width();
+        // Lanes too at the end of their own memory.
+        data.emplace_back(is_packed[k] ? (count * b + 7) / 8 : fields[k].view().bytes(),
+                          is_packed[k] ? random.below(16) : 0);
+        if (is_packed[k])
+          scalar().pack(fields[k].view(), b, data.back().data());
+        else if (count != 0)
+          std::memcpy(data.back().data(), fields[k].view().data, fields[k].view().bytes());
+      }
+      for (size_t k = 0; k < fields.size(); ++k) {
+        if (is_packed[k])
+          merge.packed[merge.packed_count++] = {data[k].data(), data[k].size(), fields[k].width(), shifts[k]};
+        else
+          merge.lanes[merge.lane_count++] = {{data[k].data(), count, static_cast<uint8_t>(fields[k].width())},
+                                             shifts[k]};
+      }
+      Exact out(count * lane, random.below(64), 0xee), truth(count * lane, random.below(64), 0x11);
+      variant.merge_fields[by_width](merge, out.data(), count);
+      scalar().merge_fields[by_width](merge, truth.data(), count);
+      REQUIRE(out == truth);
+      for (size_t i = 0; i < count; ++i) {
+        uint64_t expected = merge.fixed, word = 0;
+        for (size_t k = 0; k < fields.size(); ++k) expected |= fields[k].view().at(i) << shifts[k];
+        std::memcpy(&word, truth.data() + i * lane, lane);
+        REQUIRE(word == expected);
+      }
+    }
+  }
+}
+
 TEST_CASE("kernels: rans_decode of every variant equals scalar") {
   for (const Kernels& variant : variants()) {
     CAPTURE(variant.name);
