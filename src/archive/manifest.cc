@@ -174,6 +174,12 @@ std::pair<uint32_t, uint32_t> Manifest::owner_of_frame(uint64_t frame) const {
   return {0, 0};
 }
 
+uint32_t Manifest::features() const {
+  uint32_t features = 0;
+  for (const auto& program : programs) features |= program->features();
+  return features;
+}
+
 bool Manifest::uses_ref() const {
   return std::any_of(programs.begin(), programs.end(), [](const auto& program) { return program->uses_ref(); });
 }

@@ -76,7 +76,8 @@ struct Manifest {
   uint64_t stored_bytes_of(const Record& record) const;
   // The record whose frames hold `frame`, and its region: the inverse of first_frame.
   std::pair<uint32_t, uint32_t> owner_of_frame(uint64_t frame) const;
-  bool uses_ref() const;  // some program does
+  bool uses_ref() const;      // some program does
+  uint32_t features() const;  // required-feature bits of all programs
 
   // Index of the segment that holds byte `offset` < original_size (skipping empty ones).
   size_t segment_at(uint64_t offset) const;

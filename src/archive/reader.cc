@@ -65,8 +65,7 @@ Result<Manifest> load_index(const File& file, const Header& header) {
   stored = ByteVector();
   if (xxh3_128(index) != header.id) return corrupt("index is not the one whose digest is the archive's id");
   BREVIS_ASSIGN(Manifest manifest, decode_manifest(index, header.original_size, header.index_offset));
-  if (manifest.uses_ref() != ((header.features & kFeatureRef) != 0))
-    return corrupt("the header's feature bits disagree with the programs");
+  if (manifest.features() != header.features) return corrupt("the header's feature bits disagree with the programs");
   return manifest;
 }
 
@@ -104,8 +103,8 @@ Result<Header> parse_header(ByteSpan first_64_bytes) {
 
 // A table may be bound to slots that understand it differently.
 struct Reader::Loaded {
-  // Number, codec or -1 for a word list, width, and the node's first parameter: the size a word list must have.
-  using TableKey = std::tuple<uint32_t, int, unsigned, uint64_t>;
+  // Number, and of the node its operator, width and parameters: all that its gate looks at.
+  using TableKey = std::tuple<uint32_t, dsl::OpId, unsigned, std::vector<uint64_t>>;
   struct Kept {
     std::map<TableKey, dsl::SlotTable> tables;
     std::map<uint32_t, std::shared_ptr<const dsl::BoundProgram>> programs;  // by record
@@ -119,7 +118,9 @@ namespace {
 constexpr uint64_t kMaxKeptBytes = uint64_t{16} << 20;  // of loaded tables and bound programs, per archive
 
 // What a loaded table may take: decoders spread a stored table out.
-uint64_t loaded_bytes(ByteSpan stored) { return 1024 + 16 * uint64_t{stored.size()}; }
+uint64_t loaded_bytes(ByteSpan stored, const dsl::SlotTable& table) {
+  return 1024 + 16 * uint64_t{stored.size()} + (table.blob ? table.blob->bytes() : 0);
+}
 
 }  // namespace
 
@@ -162,10 +163,9 @@ Result<std::shared_ptr<const dsl::BoundProgram>> Reader::bound(uint32_t record_n
   uint64_t bytes = 256 + record.bindings.size() * 64;
   for (size_t slot_number = 0; slot_number < tables.size(); ++slot_number) {
     const dsl::Slot& slot = program->slots()[slot_number];
-    const int codec = slot.codec ? static_cast<int>(*slot.codec) : -1;
     for (const uint32_t number : record.bindings[slot_number]) {
       const dsl::Node& node = program->nodes()[slot.node];
-      const Loaded::TableKey key{number, codec, node.width, node.params.empty() ? 0 : node.params.front()};
+      const Loaded::TableKey key{number, node.op, node.width, node.params};
       const auto known = loaded_->kept.with([&](const Kept& kept) -> std::optional<dsl::SlotTable> {
         const auto at = kept.tables.find(key);
         if (at == kept.tables.end()) return std::nullopt;
@@ -181,7 +181,7 @@ Result<std::shared_ptr<const dsl::BoundProgram>> Reader::bound(uint32_t record_n
                                                 ", table " + std::to_string(number));
       tables[slot_number].push_back(*loaded);
       loaded_->kept.with([&](Kept& kept) {
-        if (kept.tables.emplace(key, *loaded).second) kept.bytes += loaded_bytes(manifest_.tables[number]);
+        if (kept.tables.emplace(key, *loaded).second) kept.bytes += loaded_bytes(manifest_.tables[number], *loaded);
       });
     }
   }

@@ -127,7 +127,7 @@ Result<Writer::Sealed> Writer::seal(uint32_t mode, int64_t atime_ns, int64_t mti
   ByteWriter start(header);
   start.fixed<uint64_t>(kHeaderMagic);
   start.fixed<uint32_t>(kVersion);
-  start.fixed<uint32_t>(manifest_.uses_ref() ? kFeatureRef : 0);
+  start.fixed<uint32_t>(manifest_.features());
   start.fixed<uint64_t>(manifest_.original_size);
   start.fixed<uint64_t>(id.low);
   start.fixed<uint64_t>(id.high);

@@ -25,10 +25,19 @@ constexpr std::array kVariants = {
               fill_scalar_rans(table);
               fill_scalar_merge(table);
               fill_scalar_huffman(table);
+              fill_scalar_offset(table);
             }},
 #if defined(__x86_64__)
-    Variant{"avx2", cpu_has_avx2, fill_avx2},
-    Variant{"avx512", cpu_has_avx512, fill_avx512},
+    Variant{"avx2", cpu_has_avx2,
+            [](Kernels& table) {
+              fill_avx2(table);
+              fill_avx2_offset(table);
+            }},
+    Variant{"avx512", cpu_has_avx512,
+            [](Kernels& table) {
+              fill_avx512(table);
+              fill_avx512_offset(table);
+            }},
 #endif
 };
 

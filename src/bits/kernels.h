@@ -119,6 +119,13 @@ struct HuffmanStream {
   size_t count;  // symbols to come
 };
 
+// A field of `bits` bits from `shift` on that move_field() moves, up or back.
+struct FieldMove {
+  unsigned shift;
+  unsigned bits;
+  bool back;
+};
+
 struct Kernels {
   std::string_view name;  // "scalar", "avx2", "avx512"
 
@@ -136,6 +143,10 @@ struct Kernels {
   void (*pack_field)(ConstWords in, unsigned shift, unsigned b, uint8_t* out);
   // What a table of 2^b bytes has for a field of b <= 16 bits; three bytes beyond the table can be read.
   void (*look_up)(ConstWords in, unsigned shift, unsigned b, const uint8_t* table, uint8_t* out);
+
+  // Adds floor((steps[i] + base) / 4) to the field of word i (takes it off where `back`), modulo 2^bits; the other bits
+  // stay. steps[i] + base fits 16 bits; shift + bits <= words.width.
+  void (*move_field)(Words words, const FieldMove& field, const int16_t* steps, int16_t base);
 
   // Decodes rounds of cursor.lanes symbols each, symbol by symbol in lane order, for as long as at least `lanes` words
   // are left before a round (so that nothing needs checking inside it) and at most `rounds`; gives the rounds done.
@@ -190,13 +201,16 @@ void fill_scalar_words(Kernels& table);
 void fill_scalar_rans(Kernels& table);
 void fill_scalar_merge(Kernels& table);
 void fill_scalar_huffman(Kernels& table);
+void fill_scalar_offset(Kernels& table);
 bool cpu_has_avx2();
 void fill_avx2(Kernels& table);
 void fill_avx2_words(Kernels& table);
+void fill_avx2_offset(Kernels& table);
 void fill_avx2_rans(Kernels& table);
 bool cpu_has_avx512();
 void fill_avx512(Kernels& table);
 void fill_avx512_words(Kernels& table);
+void fill_avx512_offset(Kernels& table);
 void fill_avx512_rans(Kernels& table);
 
 }  // namespace brevis::bits

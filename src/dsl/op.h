@@ -35,6 +35,7 @@ struct WordList {
 class Blob {
  public:
   virtual ~Blob() = default;
+  virtual uint64_t bytes() const = 0;  // of memory
 };
 
 // Packing: finds a blob from words of the node's stream, the whole of it or windows of a sample, in stream order.
@@ -98,6 +99,9 @@ struct OpSpec {
   Result<std::shared_ptr<const Blob>> (*load)(const Node& node, ByteSpan stored) = nullptr;
   // blob slots, packing: a fitter for one stream. Memory is bounded by the node's parameters.
   std::unique_ptr<Fitter> (*fit)(const Node& node) = nullptr;
+
+  // The required-feature bit of archives that use the operator (docs/format.md), 0 for those of the first version.
+  uint32_t feature = 0;
 
   // run() may be given `out` in the very memory of its only child's stream (of equal width and length).
   bool in_place = false;

@@ -65,6 +65,7 @@ class Program {
   const std::vector<Slot>& slots() const { return slots_; }        // in program order
   const std::vector<Region>& regions() const { return regions_; }  // in program order
   bool uses_ref() const { return uses_ref_; }
+  uint32_t features() const { return features_; }  // required-feature bits of its operators
 
   // The program as an expression again (for text, wire and comparison).
   Expr expr() const;
@@ -75,6 +76,7 @@ class Program {
   std::vector<Slot> slots_;
   std::vector<Region> regions_;
   bool uses_ref_ = false;
+  uint32_t features_ = 0;
 };
 
 // Words of every region of a stream of `words` words, by region number; the gate of a record's length. Regions under a

@@ -54,6 +54,7 @@ class ProgramBuilder {
     node.region = enter_region(*spec, at, region);
     node.slot = take_slot(*spec, node, at);
     program_.uses_ref_ |= expr.op == OpId::ref;
+    program_.features_ |= spec->feature;
     const int32_t below = node.region;
     program_.nodes_.push_back(std::move(node));
     for (size_t i = 0; i < expr.children.size(); ++i) {

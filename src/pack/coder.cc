@@ -49,8 +49,9 @@ Result<std::shared_ptr<const dsl::BoundProgram>> bind_choice(const synth::Choice
   return bind_sets(choice, sets);
 }
 
-synth::Stream words_of(const SpanStream& bytes, Dtype dtype, unsigned width) {
+synth::Stream words_of(const SpanStream& bytes, Dtype dtype, unsigned width, std::vector<uint64_t> shape) {
   synth::Stream stream;
+  stream.shape = std::move(shape);
   stream.dtype = dtype;
   stream.width = width;
   stream.words = bytes.bytes() / (width / 8);
@@ -150,7 +151,7 @@ Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& 
   const bool has_mates = plan.kind == archive::SegmentKind::tensor && !plan.bundle;
   const auto mate = has_mates ? mates_.find(key) : mates_.end();
   if (mate != mates_.end()) options.mate = mate->second;
-  BREVIS_ASSIGN(auto best, synth::choose(words_of(stream, plan.dtype, width), scan.stats, options));
+  BREVIS_ASSIGN(auto best, synth::choose(words_of(stream, plan.dtype, width, plan.shape), scan.stats, options));
   if (has_mates && best.mate) mates_.insert_or_assign(key, *best.mate);
   const bool guess = plan.kind == archive::SegmentKind::opaque && stream.bytes() >= kGuessOpaqueFrom &&
                      stream.bytes() % 4 == 0 && !best.frame_words.empty();
@@ -159,7 +160,7 @@ Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& 
     const unsigned bits = dtype_info(dtype).bits;
     BREVIS_ASSIGN(const Scan other, this->scan(stream, bits));
     options.parts = other.parts;
-    BREVIS_ASSIGN(auto choice, synth::choose(words_of(stream, dtype, bits), other.stats, options));
+    BREVIS_ASSIGN(auto choice, synth::choose(words_of(stream, dtype, bits, {}), other.stats, options));
     if (choice.estimated_bytes < best.estimated_bytes) {
       best = std::move(choice);
       width = bits;
@@ -256,7 +257,7 @@ Result<Coded> Coder::code(const RecordPlan& plan) {
   if (equal) return write_reference(*equal, plan, scanned.digest);
   unsigned width = plan.width();
   BREVIS_ASSIGN(const synth::Choice choice, choose(bytes, plan, scanned, width));
-  const synth::Stream stream = words_of(bytes, plan.dtype, width);
+  const synth::Stream stream = words_of(bytes, plan.dtype, width, plan.shape);
   archive::Record record;
   BREVIS_ASSIGN(record.bindings, bind_tables(choice, scanned));
   std::vector<std::vector<ByteVector>> tables;

@@ -96,6 +96,7 @@ std::vector<RecordPlan> cut_into_records(const Verdict& verdict, uint64_t file_s
     plan.name = tensor.name;
     plan.role = role_of(tensor.name);
     plan.members.push_back({tensor.span, tensor.ordinal});
+    if (dtype_info(tensor.dtype).bits == plan.width()) plan.shape = tensor.shape;
     if (tensor.span.length >= kBundleBelow) {
       out.push_back(std::move(plan));
     } else {

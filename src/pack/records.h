@@ -34,7 +34,8 @@ struct RecordPlan {
   std::vector<Member> members;  // in file order; one, unless a bundle
   std::vector<Twin> twins;      // bundles: tensors equal to a member, which need no bytes of their own
   bool bundle = false;
-  std::string role;  // tensors of one role tend to be stored alike
+  std::string role;             // tensors of one role tend to be stored alike
+  std::vector<uint64_t> shape;  // of a tensor that is a record of its own and whose elements are words
 
   uint64_t bytes() const;
   unsigned width() const { return dtype_info(dtype).word_bits(); }

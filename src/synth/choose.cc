@@ -7,6 +7,7 @@
 #include "dsl/verify.h"
 #include "synth/complete.h"
 #include "synth/known_good.h"
+#include "synth/offsets.h"
 #include "synth/table_sets.h"
 
 namespace brevis::synth {
@@ -187,6 +188,38 @@ Result<std::optional<Choice>> like_mate(const Stream& stream, Fields& fields, ui
   return choice;
 }
 
+// The steps are at hand, and where order-0 statistics of what they leave reach every slot, so are all tables.
+Result<std::optional<Choice>> train_shifted(const Stream& stream, const Shifted& shifted, Fields& fields,
+                                            const Expr& expr, const ChooseOptions& options) {
+  if (stream.width > 16) return train_whole(stream, fields, expr, options);
+  auto program = dsl::build(stream.width, expr);
+  auto inner = dsl::build(stream.width, expr.children.front());
+  if (!program || !inner || inner->regions().size() != 1) return std::optional<Choice>{};
+  BREVIS_ASSIGN(auto estimated, dsl::estimate(*inner, 0, fields.histogram(0, stream.width)));
+  if (!estimated) return std::optional<Choice>{};
+  Choice choice = without_tables(std::move(*program), options.frame_bytes, 0);
+  choice.tables = std::move(estimated->tables);
+  choice.tables.insert(choice.tables.begin(), shifted.stored);
+  return std::optional<Choice>(std::move(choice));
+}
+
+// The best known structure for what an offset leaves, where it costs less than `limit`.
+Result<std::optional<Choice>> with_offset(const Stream& stream, const std::vector<uint64_t>& params,
+                                          uint64_t frame_words, uint64_t limit, const ChooseOptions& options) {
+  BREVIS_ASSIGN(auto shifted, shift_whole(stream, params, frame_words));
+  if (!shifted) return std::optional<Choice>{};
+  Fields fields(shifted->stats, frame_words);
+  const std::vector<Structure> structures = known_good(stream.dtype, fields, 1);
+  if (!structures.front().cost) return std::optional<Choice>{};
+  const Expr expr{dsl::OpId::offset, params, {structures.front().expr}};
+  const uint64_t cost = *structures.front().cost + (shifted->stored.size() + 2 * params.size()) * 8 * 256;
+  if (cost >= limit) return std::optional<Choice>{};
+  BREVIS_ASSIGN(auto choice, train_shifted(stream, *shifted, fields, expr, options));
+  if (!choice) return std::optional<Choice>{};
+  choice->estimated_bytes = cost / (256 * 8);
+  return choice;
+}
+
 }  // namespace
 
 Result<Choice> choose(const Stream& stream, const StreamStats& stats, const ChooseOptions& options) {
@@ -199,7 +232,11 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
   const uint64_t frame_words = std::max<uint64_t>(1, options.frame_bytes / (stream.width / 8));
   Fields fields(stats, frame_words);
   const uint64_t entropy = entropy_by_stats(fields);
-  if (options.mate && !options.wanted && entropy != 0) {
+  std::optional<std::vector<uint64_t>> offset;
+  if (!options.wanted) {
+    BREVIS_ASSIGN(offset, promising_offset(stream));
+  }
+  if (options.mate && !offset && !options.wanted && entropy != 0) {
     BREVIS_ASSIGN(auto choice, like_mate(stream, fields, entropy, options));
     if (choice) return std::move(*choice);
   }
@@ -209,6 +246,11 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
     if (auto candidate = price(options.wanted->expr(), sample.views, stream.words))
       candidates.push_back(std::move(*candidate));
   if (candidates.empty()) candidates = known_candidates(stream, fields, sample, options.parts);
+  if (offset) {
+    const uint64_t limit = candidates.empty() ? UINT64_MAX : candidates.front().cost;
+    BREVIS_ASSIGN(auto choice, with_offset(stream, *offset, frame_words, limit, options));
+    if (choice) return std::move(*choice);
+  }
   for (const auto& candidate : candidates) {
     BREVIS_ASSIGN(auto choice, train_whole(stream, fields, candidate.expr, options));
     if (!choice) continue;

@@ -20,6 +20,7 @@ struct Stream {
   Dtype dtype = Dtype::unknown;
   unsigned width = 8;  // 8, 16, 32 or 64
   uint64_t words = 0;
+  std::vector<uint64_t> shape;  // row-major, product = words; empty where places mean nothing
   // Fills out.count words from `first` on.
   std::function<Status(uint64_t first, bits::Words out)> read;
 };

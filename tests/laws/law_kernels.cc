@@ -413,3 +413,47 @@ TEST_CASE("kernels: rans_encode of every variant equals scalar") {
                      });
   }
 }
+
+TEST_CASE("kernels: move_field of every variant equals scalar, which moves back what it moved") {
+  Random random(7);
+  for (unsigned trial = 0; trial < 4000; ++trial) {
+    const unsigned width = 1 + static_cast<unsigned>(random.below(64));
+    const unsigned shift = static_cast<unsigned>(random.below(width));
+    bits::FieldMove field{shift, 1 + static_cast<unsigned>(random.below(width - shift)), false};
+    const bits::OwnedWords words = test::make_words(test::Shape::uniform, width, random.below(200), random.next());
+    const size_t n = words.count(), lane = bits::lane_bytes(width);
+    Exact steps(2 * n, 2 * random.below(5));
+    for (size_t i = 0; i < n; ++i) {
+      const auto step = static_cast<int16_t>(static_cast<int>(random.below(16384)) - 8192);
+      std::memcpy(steps.data() + 2 * i, &step, 2);
+    }
+    const auto base = static_cast<int16_t>(static_cast<int>(random.below(16384)) - 8192);
+    const auto run = [&](const Kernels& kernels, Exact& out) {
+      kernels.move_field({out.data(), n, static_cast<uint8_t>(width)}, field,
+                         reinterpret_cast<const int16_t*>(steps.data()), base);
+    };
+    Exact original(n * lane, 0), truth(n * lane, 0);
+    if (n != 0) std::memcpy(original.data(), words.view().data, n * lane);
+    if (n != 0) std::memcpy(truth.data(), words.view().data, n * lane);
+    run(scalar(), truth);
+    for (size_t i = 0; i < n; ++i) {
+      int16_t step;
+      std::memcpy(&step, steps.data() + 2 * i, 2);
+      const uint64_t mask = bits::low_mask(field.bits) << shift, word = words.view().at(i);
+      const auto whole = static_cast<uint64_t>(int64_t{(step + base) >> 2});
+      const bits::ConstWords moved{truth.data(), n, static_cast<uint8_t>(width)};
+      REQUIRE(moved.at(i) == ((word & ~mask) | ((word + (whole << shift)) & mask)));
+    }
+    for (const Kernels& variant : variants()) {
+      CAPTURE(variant.name);
+      Exact out(n * lane, 0);
+      if (n != 0) std::memcpy(out.data(), words.view().data, n * lane);
+      field.back = false;
+      run(variant, out);
+      REQUIRE(out == truth);
+      field.back = true;
+      run(variant, out);
+      REQUIRE(out == original);
+    }
+  }
+}

@@ -82,6 +82,12 @@ std::vector<std::vector<uint64_t>> params_for(const OpSpec& spec, unsigned width
       for (uint64_t f = 0; f < spec.keywords.size(); ++f)
         for (const uint64_t stride : {1, 2, 3, 16, 100, 5000}) lists.push_back({f, stride});
       break;
+    case OpId::offset:
+      lists = {
+          {0, width, 1, 2}, {0, 1, 5, 3, 1, 5}, {0, width, 7, 3, 1, 7, 2, 2, 21, 100}, {0, width, 1, 700, 1, 1100}};
+      if (width > 3) lists.push_back({2, width - 3, 9, 4, 36, 50});
+      if (width == 16) lists.push_back({7, 8, 64, 60, 1, 64});
+      break;
     case OpId::ramp: lists = {{250 & mask, 3 & mask}, {mask, mask}, {0, 0}}; break;
     default:
       lists = {{}, {0x5a5a5a5a5a5a5a5a & mask}};
@@ -101,8 +107,8 @@ struct Tally {
 };
 
 // run(invert(target)) == target, with children of the lengths that child_lengths tells. False: not expressible.
-bool round_trip(const OpSpec& spec, const Node& node, const WordList* list, bits::ConstWords target) {
-  const NodeArgs blind{node, list, 1000, {}};
+bool round_trip(const OpSpec& spec, const Node& node, const SlotTable& table, bits::ConstWords target) {
+  const NodeArgs blind{node, table.list.get(), 1000, {}, table.blob.get()};
   std::vector<bits::OwnedWords> children;
   std::vector<uint64_t> counts;
   if (!must(spec.invert(blind, target, children, counts))) return false;
@@ -120,8 +126,15 @@ bool round_trip(const OpSpec& spec, const Node& node, const WordList* list, bits
     in.push_back(children[i].view());
   }
   bits::OwnedWords out(node.width, target.count);
-  must(spec.run({node, list, 1000, counts}, in, out.words()));
+  must(spec.run({node, table.list.get(), 1000, counts, table.blob.get()}, in, out.words()));
   REQUIRE(same(out.view(), target));
+  if (spec.in_place) {
+    bits::OwnedWords place(node.width, target.count);
+    std::ranges::copy(in[0].byte_span(), place.words().data);
+    const bits::ConstWords child = place.view();
+    must(spec.run({node, table.list.get(), 1000, counts, table.blob.get()}, {&child, 1}, place.words()));
+    REQUIRE(same(place.view(), target));
+  }
 
   if (spec.push_down) {  // tells what the children's words really are
     std::vector<std::optional<codec::Histogram>> told;
@@ -137,7 +150,7 @@ bool round_trip(const OpSpec& spec, const Node& node, const WordList* list, bits
 }
 
 // Children of random words, run forward: whatever comes out must invert and come out again.
-bool forward_trip(const OpSpec& spec, const Node& node, const WordList* list, size_t n, Random& random) {
+bool forward_trip(const OpSpec& spec, const Node& node, const SlotTable& table, size_t n, Random& random) {
   const std::vector<uint8_t> widths = must(spec.child_widths(node, node.children.size()));
   std::vector<uint64_t> counts(spec.counts, random.below(n + 1)), lengths(widths.size());
   must(spec.child_lengths(node, n, counts, lengths));
@@ -148,40 +161,47 @@ bool forward_trip(const OpSpec& spec, const Node& node, const WordList* list, si
         test::make_words(test::kShapes[random.below(test::kShapes.size())], widths[i], lengths[i], random.next()));
   for (const auto& child : children) in.push_back(child.view());
   bits::OwnedWords out(node.width, n);
-  const Status status = spec.run({node, list, 1000, counts}, in, out.words());
+  const Status status = spec.run({node, table.list.get(), 1000, counts, table.blob.get()}, in, out.words());
   if (!status) {
     REQUIRE(status.error().kind() == Errc::corrupt);
     return false;
   }
   for (size_t i = 0; i < n; ++i)
     if (out.view().at(i) > bits::low_mask(node.width)) FAIL("a word has bits above its width");
-  REQUIRE(round_trip(spec, node, list, out.view()));
+  REQUIRE(round_trip(spec, node, table, out.view()));
   return true;
 }
 
 void try_node(const OpSpec& spec, const Node& node, Tally& tally) {
   Random random(node.width);
-  auto with_list = [&](bits::ConstWords target, auto&& f) {
-    if (spec.slot != SlotKind::word_list) return f(nullptr);
-    if (const auto chosen = spec.choose_words(node, test::histogram_of(target))) {
-      const WordList list{*chosen};
-      return f(&list);
-    }
+  auto with_table = [&](bits::ConstWords target, auto&& f) {
+    if (spec.slot == SlotKind::none) return f(SlotTable());
+    const codec::Histogram histogram = test::histogram_of(target);
+    const Window window{1000, target};
+    Target sample;
+    sample.width = node.width;
+    sample.windows = {&window, 1};
+    sample.histogram = &histogram;
+    if (const auto stored = suit_slot(node, sample)) return f(must(load_slot(node, *stored)));
   };
   for (const size_t count : kCounts) {
     auto both = [&](const bits::OwnedWords& target) {
-      with_list(target.view(),
-                [&](const WordList* list) { tally.inverted += round_trip(spec, node, list, target.view()); });
+      with_table(target.view(),
+                 [&](const SlotTable& table) { tally.inverted += round_trip(spec, node, table, target.view()); });
     };
     for (const test::Shape shape : test::kShapes) both(test::make_words(shape, node.width, count, count + 1));
     for (const Extra extra : kExtras) both(make_extra(extra, node.width, count, count + 1));
     if (spec.slot != SlotKind::word_list) {
-      tally.recomposed += forward_trip(spec, node, nullptr, count, random);
+      const bits::OwnedWords other = make_extra(Extra::floats, node.width, 4000, count);
+      with_table(other.view(),
+                 [&](const SlotTable& table) { tally.recomposed += forward_trip(spec, node, table, count, random); });
     } else {  // a list from nowhere, ascending over the whole range
-      WordList list;
+      auto list = std::make_shared<WordList>();
       const uint64_t step = std::max<uint64_t>(1, bits::low_mask(node.width) / node.params[0]);
-      for (uint64_t i = 0; i < node.params[0]; ++i) list.words.push_back(i * step);
-      tally.recomposed += forward_trip(spec, node, &list, count, random);
+      for (uint64_t i = 0; i < node.params[0]; ++i) list->words.push_back(i * step);
+      SlotTable table;
+      table.list = std::move(list);
+      tally.recomposed += forward_trip(spec, node, table, count, random);
     }
   }
 }

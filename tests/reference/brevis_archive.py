@@ -26,7 +26,7 @@ class Truncated(Exception):
 
 
 MAGIC, END_MAGIC = b"BREVIS\r\n", b"BREIVEND"
-FEATURES = {"ref": 1}
+FEATURES = {"ref": 1, "offset": 2}
 DTYPE_BITS = {
     "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
     "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32,
@@ -281,8 +281,8 @@ class Archive:
     # What spans several sections.
 
     def check_features(self):
-        used = FEATURES["ref"] if any(program.refs for program in self.all_programs) else 0
-        need(self.features == used, "feature bits that are not the programs'")
+        names = {node.operator.name for program in self.all_programs for node in program.nodes}
+        need(self.features == sum(FEATURES[name] for name in names & set(FEATURES)), "feature bits that are not the programs'")
 
     def check_references(self):
         for record in self.all_records:

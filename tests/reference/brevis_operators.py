@@ -9,7 +9,7 @@ A class says, as far as the operator differs from the defaults in Operator:
     run(node, frame, n, m, streams)         region operators: the node's n words of a frame, as a list
     read(node, reader, n, a, b)             skeleton operators: the words [a, b) of the node's stream of n words
 """
-from brevis_codecs import Bytes, need
+from brevis_codecs import Bits, Bytes, need
 
 OPERATORS = {}
 REGION, SKELETON, BOTH = "region", "skeleton", "both"
@@ -402,3 +402,45 @@ class Zeros(Operator):
         need(sum(streams[0]) == m, "zeros: number of ones")
         words = iter(streams[1])
         return [next(words) if one else 0 for one in streams[0]]
+
+
+def step_lists(node, table):
+    """The stored steps: one list an axis."""
+    source, lists = Bits(table), []
+    for count in node.parameters[3::2]:
+        need(count <= 8 * len(table), "fewer bits than steps")
+        k = source.get(4)
+        need(k <= 13, "offset: Rice parameter")
+        steps = []
+        for _ in range(count):
+            z = source.unary() << k | source.get(k)
+            need(z < 8192, "offset: a step out of range")
+            steps.append(-(z + 1) // 2 if z % 2 else z // 2)
+        lists.append(steps)
+    source.end()
+    return lists
+
+
+@operator(15, "offset")
+class Offset(Operator):
+    parameters, has_list = None, True
+
+    @staticmethod
+    def gate(node):
+        need(len(node.parameters) in (4, 6, 8, 10), "offset: parameters")
+        shift, bits, *axes = node.parameters
+        need(bits >= 1 and shift + bits <= node.width, "offset: field")
+        need(all(1 <= stride <= 1 << 44 for stride in axes[::2]), "offset: stride")
+        need(min(axes[1::2]) >= 2 and sum(axes[1::2]) <= 1 << 18, "offset: counts")
+        return [node.width]
+
+    @staticmethod
+    def run(node, frame, n, m, streams):
+        shift, bits, *axes = node.parameters
+        lists, out = step_lists(node, frame.table[node.number]), []
+        mask = (1 << bits) - 1
+        for i, word in enumerate(streams[0], frame.first):
+            d = (2 + sum(a[i // s % len(a)] for s, a in zip(axes[::2], lists))) // 4
+            field = (word >> shift) + d & mask
+            out.append(word & ~(mask << shift) | field << shift)
+        return out

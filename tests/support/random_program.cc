@@ -91,6 +91,7 @@ class Maker {
       case OpId::rank:
       case OpId::map:
       case OpId::scan:
+      case OpId::offset:
       case OpId::interleave:
       case OpId::runs:
       case OpId::zeros: return true;
@@ -137,6 +138,13 @@ class Maker {
         params = {rng_.below(spec.keywords.size()), rng_.below(2) ? word(width) : rng_.below(2)};
         return 1;
       case OpId::scan: params = {rng_.below(spec.keywords.size()), 1 + rng_.below(9)}; return 2;
+      case OpId::offset:
+        params = {rng_.below(width), 1 + rng_.below(width)};
+        for (uint64_t axes = 1 + rng_.below(3); axes > 0; --axes) {
+          params.push_back(1 + rng_.below(rng_.below(2) ? 3 : 300));
+          params.push_back(2 + rng_.below(rng_.below(2) ? 9 : 2000));
+        }
+        return 1;
       case OpId::cast: params = {rng_.below(spec.keywords.size())}; return 1;
       case OpId::interleave: return 2 + rng_.below(4);
       case OpId::constant: params = {word(width)}; return 0;

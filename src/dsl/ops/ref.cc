@@ -40,6 +40,7 @@ const OpSpec ref_op = {
     .place = Place::skeleton,
     .child_widths = child_widths,
     .child_lengths = child_lengths,
+    .feature = 1u << 0,
     .plan = plan,
 };
 

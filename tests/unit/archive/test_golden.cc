@@ -92,6 +92,28 @@ std::vector<PackPart> operator_parts() {
   };
 }
 
+// Tensors whose rows and columns have scales of their own.
+std::vector<PackPart> offset_parts() {
+  ByteVector scaled = gaussian_words(Dtype::BF16, 60 * 50, 40);
+  for (size_t i = 0; i < 60 * 50; ++i) {
+    const unsigned exponents = static_cast<unsigned>(i / 50 % 7 + i % 50 % 5);  // added, modulo a byte
+    const unsigned word = scaled[2 * i] | scaled[2 * i + 1] << 8;
+    const unsigned moved = (word & 0x807f) | ((word + (exponents << 7)) & 0x7f80);
+    scaled[2 * i] = static_cast<uint8_t>(moved);
+    scaled[2 * i + 1] = static_cast<uint8_t>(moved >> 8);
+  }
+  return {
+      {prefix, random_bytes(9, 41), "u8 = literal(raw)"},
+      {tensor, scaled,
+       "u16 = offset(7, 8, 50, 60, 1, 50; merge(1, 10, 5; literal(packed), rank(15; literal(alias), literal(packed), "
+       "literal(packed)), literal(packed)))",
+       0},
+      {tensor, scaled, "u16 = merge(1, 15; literal(packed), offset(7, 8, 1, 3000; literal(zstd)))", 1},
+      {tensor, gaussian_words(Dtype::F32, 2000, 42), "u32 = offset(23, 8, 9, 20, 180, 11; literal(raw))", 2},
+      {tensor, random_bytes(5000, 43), "u8 = offset(0, 8, 1, 3, 3, 5, 2, 2, 1000, 2; literal(raw))", 3},
+  };
+}
+
 std::vector<PackPart> bundle_parts() {
   std::vector<PackPart> parts = {{prefix, random_bytes(12, 20), "u8 = literal(zstd)"}};
   for (uint32_t i = 0; i < 40; ++i)
@@ -113,6 +135,7 @@ std::vector<Golden> goldens() {
       {"opaque", {{opaque, random_bytes(1000, 31)}}},
       {"codecs", codec_parts()},
       {"operators", operator_parts()},
+      {"offset", offset_parts()},
       {"bundles", bundle_parts()},
       {"table_sets", codec_parts(), true},
   };
