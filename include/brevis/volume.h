@@ -100,6 +100,10 @@ class Volume {
   };
   virtual Result<Space> space() = 0;
 
+  // The nodes that the kernel knows of a directory of the source ("" is the source itself), for telling it that a name
+  // in it means another thing by now. Takes no reference. May wait for storage.
+  virtual std::vector<NodeId> known_directories(const std::string& path) = 0;
+
   virtual VolumeCounters counters() const = 0;
   // Drops what is remembered of names and headers: the next lookups look again (SIGHUP).
   virtual void rescan() = 0;

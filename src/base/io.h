@@ -100,6 +100,9 @@ class AtomicFile {
   ~AtomicFile();
 
   Status append(ByteSpan bytes);
+  // The first `length` bytes of another file, shared with it where the file system can do that. `step` hears the bytes
+  // done so far every few MiB; its Error ends the copy. Errors: truncated when the file is shorter.
+  Status append_file(const File& from, uint64_t length, const std::function<Status(uint64_t done)>& step);
   // Overwrites bytes already appended (the header, written last).
   Status write_at(uint64_t offset, ByteSpan bytes);
   uint64_t size() const { return size_; }

@@ -91,6 +91,18 @@ void Nodes::forget(NodeId id, uint64_t n) {
   });
 }
 
+std::optional<NodeId> Nodes::known_directory(View view, const std::string& path, const FileStat& stat) const {
+  Node node;
+  node.view = view;
+  node.path = path;
+  node.backing.stat = stat;
+  const Name name = name_of(node);
+  return table_.with([&](const Table& table) -> std::optional<NodeId> {
+    const auto found = table.by_name.find(name);
+    return found == table.by_name.end() ? std::nullopt : std::optional<NodeId>(found->second);
+  });
+}
+
 NodePtr Nodes::refresh(NodeId id, const FileStat& stat) {
   return table_.with([&](Table& table) -> NodePtr {
     const auto found = table.by_id.find(id);

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -42,6 +43,8 @@ class Nodes {
   // The node of what was found under a name, with one more reference to it.
   NodePtr enter(View view, const std::string& path, Backing backing);
   void forget(NodeId id, uint64_t n);
+  // The node of a directory, if the kernel knows it.
+  std::optional<NodeId> known_directory(View view, const std::string& path, const FileStat& stat) const;
   // Newer attributes of the same thing.
   NodePtr refresh(NodeId id, const FileStat& stat);
   // Held by an open file for as long as it is open. Errors: not_found.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -54,6 +55,18 @@ uint64_t inode_number(const Backing& backing, View view) {
       backing.is_archive ? hash_words({salt, stat.device, stat.inode, stat.size, static_cast<uint64_t>(stat.mtime_ns)})
                          : hash_words({salt, stat.device, stat.inode});
   return number < 2 ? number + 2 : number;
+}
+
+bool archive_is_whole(const File& file, const FileStat& stat, const archive::Header& header) {
+  const uint64_t declared = header.index_offset + header.index_length + archive::kFooterBytes;
+  if (declared < header.index_offset || stat.size < declared) return false;
+  // Copies that end have their time set to then, or to the original's; an hour ago is long over.
+  constexpr int64_t kLatelyNs = int64_t{3600} * 1'000'000'000;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  if (std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() - stat.mtime_ns > kLatelyNs) return true;
+  uint64_t magic = 0;
+  const auto got = file.read_some(declared - sizeof magic, {reinterpret_cast<uint8_t*>(&magic), sizeof magic});
+  return !got || (*got == sizeof magic && magic == archive::kFooterMagic);
 }
 
 struct Tree::Cache {
@@ -143,6 +156,11 @@ Tree::Peek Tree::peek(int directory_fd, const std::string& name, const Backing& 
     return Peek::unreadable;
   }
   auto parsed = archive::parse_header(ByteSpan(bytes).first(*got));
+  if (parsed && !archive_is_whole(*file, *stat, *parsed)) {
+    // Not remembered: it may be whole soon, at the same size and time.
+    warn_once(backing.path, "is not whole, shown as it is: it is being copied, or its copy was cut off");
+    return Peek::unfinished;
+  }
   if (parsed) {
     known = {Peek::archive, *parsed};
   } else if (parsed.error().kind() == Errc::not_found) {

@@ -5,12 +5,14 @@
 //
 //   x.brv, a whole header         x: an archive's file; x.brv itself only with show_archives
 //   x.brv, foreign or damaged     x.brv, passed through, one log line
+//   x.brv, not all there (yet)    the same; x from when it is whole
 //   x beside x.brv                x, passed through, one log line; the archive is not shown under x
 //   link x.brv to an archive      x, when the link stays in the source; a link that leaves it is shown as it is, since
 //                                 following it could lead through a mount over the source and wait for ourselves
 //   anything else                 itself; links are never followed here: the kernel does that for whoever asked
 //
-// Of each archive 64 bytes are read, once per version (device, inode, size, mtime).
+// Of each archive 64 bytes are read, once per version (device, inode, size, mtime), and of one that was written to
+// lately 8 more, its last.
 //
 // Errors:  not_found; io. Trouble with one file never fails its directory. Threads: any.
 // Owns:    the cache of headers; the source's descriptor is borrowed.
@@ -81,7 +83,7 @@ class Tree {
 
  private:
   struct Cache;
-  enum class Peek : uint8_t { archive, foreign, unreadable };
+  enum class Peek : uint8_t { archive, foreign, unfinished, unreadable };
   Peek peek(int directory_fd, const std::string& name, const Backing& backing, archive::Header& header) const;
   Backing classify(int directory_fd, const std::string& directory, const std::string& name, const FileStat& stat) const;
   void warn_once(const std::string& path, std::string_view what) const;
@@ -91,6 +93,10 @@ class Tree {
   bool show_archives_;
   std::unique_ptr<Cache> cache_;
 };
+
+// Whether all of an archive is there. One that is being copied in place has its header first; one whose space was
+// reserved in advance has its size first, so of files written to lately the last bytes are looked at.
+bool archive_is_whole(const File& file, const FileStat& stat, const archive::Header& header);
 
 // A number for ls -i and for tools that compare files: never 0 or 1. `view` keeps the raw archive apart from the file
 // it is shown as.

@@ -174,6 +174,18 @@ class TreeVolume final : public Volume {
                  found.available_blocks, found.files,  found.free_files};
   }
 
+  std::vector<NodeId> known_directories(const std::string& path) override {
+    std::vector<NodeId> found;
+    if (path.empty()) found.push_back(kRootNode);
+    Backing backing;
+    backing.path = path;
+    const auto now = tree_.look_again(backing);
+    if (!now || !now->is_directory()) return found;
+    for (const View view : {View::shown, View::raw})
+      if (const auto id = nodes_.known_directory(view, path, *now)) found.push_back(*id);
+    return found;
+  }
+
   VolumeCounters counters() const override {
     const Fetch::Counters& fetch = fetch_.counters();
     const cache::Store::Counters store = store_->counters();

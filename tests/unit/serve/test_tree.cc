@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,6 +69,15 @@ std::vector<std::string> names(const Tree& tree, const std::string& directory, V
 
 using Names = std::vector<std::string>;
 
+// As if it had been written so many seconds ago.
+void set_age(const std::string& path, int64_t seconds) {
+  struct timespec times[2] = {};
+  ::clock_gettime(CLOCK_REALTIME, &times[0]);
+  times[0].tv_sec -= seconds;
+  times[1] = times[0];
+  REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+}
+
 }  // namespace
 
 TEST_CASE("names: archives as what they hold, everything else as it is") {
@@ -82,7 +93,7 @@ TEST_CASE("names: archives as what they hold, everything else as it is") {
   write_file(dir / "empty.brv", "");
   write_file(dir / "short.brv", ByteSpan(archive).first(40));
   write_file(dir / "damaged.brv", damaged);
-  write_file(dir / "cut.brv", ByteSpan(archive).first(archive.size() - 1));  // found at open
+  write_file(dir / "cut.brv", ByteSpan(archive).first(archive.size() - 1));
   write_file(dir / ".brv", archive);
   write_file(dir / "upper.BRV", archive);
   write_file(dir / "sub/x.brv", archive);
@@ -92,15 +103,15 @@ TEST_CASE("names: archives as what they hold, everything else as it is") {
   const UniqueFd fd = open_directory(dir.path()).value();
   const Tree tree(fd.get(), dir.path(), false);
 
-  const Names expected = {".brv",    "a.safetensors", "both",        "config.json", "cut", "damaged.brv",
-                          "dir.brv", "empty.brv",     "foreign.brv", "short.brv",   "sub", "upper.BRV"};
+  const Names expected = {".brv",    "a.safetensors", "both",        "config.json", "cut.brv", "damaged.brv",
+                          "dir.brv", "empty.brv",     "foreign.brv", "short.brv",   "sub",     "upper.BRV"};
   CHECK(names(tree, "") == expected);
   CHECK(names(tree, "sub") == Names{"x"});
   CHECK(names(tree, "dir.brv") == Names{"inner"});
   CHECK(names(tree, "", View::raw).size() == 13);
 
   for (const std::string& name : expected) CHECK_MESSAGE(tree.find("", View::shown, name), name);
-  for (const char* name : {"a.safetensors.brv", "both.brv", "cut.brv", "foreign", "damaged", "x", "", ".", "..", "a/b"})
+  for (const char* name : {"a.safetensors.brv", "both.brv", "cut", "foreign", "damaged", "x", "", ".", "..", "a/b"})
     CHECK_MESSAGE(tree.find("", View::shown, name).error().kind() == Errc::not_found, name);
   CHECK(tree.find("", View::raw, "a.safetensors.brv"));
   CHECK_FALSE(tree.find("", View::raw, "a.safetensors"));
@@ -175,7 +186,10 @@ TEST_CASE("a directory that became a link is not followed out of the tree") {
 TEST_CASE("D07: a thousand archives cost one read of their first 64 bytes each, once") {
   const TempDir dir;
   const ByteVector archive = packed_bytes(random_bytes(70'000, 1));
-  for (int i = 0; i < 1000; ++i) write_file(dir / ("m" + std::to_string(i) + ".brv"), archive);
+  for (int i = 0; i < 1000; ++i) {
+    write_file(dir / ("m" + std::to_string(i) + ".brv"), archive);
+    set_age(dir / ("m" + std::to_string(i) + ".brv"), 7200);
+  }
   const UniqueFd fd = open_directory(dir.path()).value();
   Tree tree(fd.get(), dir.path(), false);
   ReadCounter counter;
@@ -186,12 +200,41 @@ TEST_CASE("D07: a thousand archives cost one read of their first 64 bytes each, 
   CHECK(tree.find("", View::shown, "m7"));
   CHECK(counter.reads == 1000);
   write_file(dir / "m7.brv", packed_bytes(random_bytes(70'001, 1)));
-  counter.reads = 0;
+  counter.reads = counter.elsewhere = 0;
   CHECK(tree.find("", View::shown, "m7").value().header.original_size == 70'001);
-  CHECK(counter.reads == 1);
+  CHECK(counter.reads == 2);  // written just now: its end is looked at, too
+  CHECK(counter.elsewhere == 1);
+  CHECK(tree.find("", View::shown, "m7"));
+  CHECK(counter.reads == 2);
   tree.rescan();
   CHECK(names(tree, "").size() == 1000);
-  CHECK(counter.reads == 1001);
+  CHECK(counter.reads == 1003);
+}
+
+TEST_CASE("an archive that is being copied appears when it is whole") {
+  LogCatcher log;
+  const TempDir dir;
+  const ByteVector archive = packed_bytes(random_bytes(70'000, 1));
+  const UniqueFd fd = open_directory(dir.path()).value();
+  const Tree tree(fd.get(), dir.path(), false);
+  for (const size_t length : {size_t{0}, size_t{63}, size_t{64}, archive.size() / 2, archive.size() - 1}) {
+    write_file(dir / "m.brv", ByteSpan(archive).first(length));
+    CHECK(names(tree, "") == Names{"m.brv"});
+    CHECK_FALSE(tree.find("", View::shown, "m"));
+    CHECK(tree.find("", View::shown, "m.brv").value().stat.size == length);
+  }
+  // Space reserved in advance: size, time and first bytes are those of the whole from early on.
+  ByteVector reserved = archive;
+  std::fill(reserved.end() - 20, reserved.end(), uint8_t{0});
+  write_file(dir / "m.brv", reserved);
+  const FileStat before = stat_at(AT_FDCWD, dir / "m.brv", false).value();
+  CHECK(names(tree, "") == Names{"m.brv"});
+  write_file(dir / "m.brv", archive);
+  const struct timespec times[2] = {{0, UTIME_OMIT},
+                                    {before.mtime_ns / 1'000'000'000, before.mtime_ns % 1'000'000'000}};
+  REQUIRE(::utimensat(AT_FDCWD, (dir / "m.brv").c_str(), times, 0) == 0);
+  CHECK(names(tree, "") == Names{"m"});
+  CHECK(tree.find("", View::shown, "m").value().header.original_size == 70'000);
 }
 
 TEST_CASE("a file that cannot be read does not fail its directory, and is asked again") {

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whole files into an AtomicFile: extents are shared where the file system knows how (FICLONE), else copied inside the
+// kernel, else through a buffer.
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/io.h"
+#include "base/io_fault.h"
+
+namespace brevis {
+namespace {
+
+using io_detail::doing;
+using io_detail::injected_fault;
+
+constexpr uint64_t kStep = uint64_t{8} << 20;  // between two looks at whether to go on
+constexpr size_t kBuffer = size_t{1} << 20;
+
+// Bytes copied inside the kernel; 0 when it cannot between these two files (or nothing was left to read).
+Result<uint64_t> copy_in_kernel(int from, int to, const std::string& path, uint64_t offset, uint64_t length) {
+  off64_t in = static_cast<off64_t>(offset), out = in;
+  const ssize_t got = ::copy_file_range(from, &in, to, &out, length, 0);
+  if (got >= 0) return static_cast<uint64_t>(got);
+  switch (errno) {
+    case EINTR:
+    case EXDEV:
+    case EINVAL:
+    case ENOSYS:
+    case EOPNOTSUPP:
+    case EBADF:
+    case EPERM: return uint64_t{0};
+    default: return Error::from_errno(errno, doing("writing", path));
+  }
+}
+
+}  // namespace
+
+Status AtomicFile::append_file(const File& from, uint64_t length, const std::function<Status(uint64_t done)>& step) {
+  if (const int injected = injected_fault("write", path_, size_))
+    return Error::from_errno(injected, doing("writing", path_));
+  const uint64_t start = size_;
+  BREVIS_TRY(step(0));
+  // All of a file into an empty one: nothing to copy where extents can be shared.
+  if (start == 0 && length > 0) {
+    BREVIS_ASSIGN(const FileStat stat, from.stat());
+    if (stat.size == length && ::ioctl(fd_.get(), FICLONE, from.fd()) == 0) {
+      size_ = length;
+      return step(length);
+    }
+  }
+  bool in_kernel = start == 0;
+  ByteVector buffer;
+  for (uint64_t done = 0; done < length;) {
+    const uint64_t want = std::min(kStep, length - done);
+    uint64_t got = 0;
+    if (in_kernel) {
+      BREVIS_ASSIGN(got, copy_in_kernel(from.fd(), fd_.get(), path_, done, want));
+      in_kernel = got != 0;
+      size_ += got;
+    }
+    if (got == 0) {
+      buffer.resize(kBuffer);
+      got = std::min<uint64_t>(want, buffer.size());
+      const MutByteSpan part(buffer.data(), got);
+      BREVIS_TRY(from.read_exact(done, part));
+      BREVIS_TRY(append(part));
+    }
+    done += got;
+    BREVIS_TRY(step(done));
+  }
+  return {};
+}
+
+}  // namespace brevis

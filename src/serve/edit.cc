@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Putting files into the source and taking them out. Every step goes through a descriptor of the directory, never by a
+// path: the path leads through the mount that lies over it. AtomicFile takes paths, so it is given
+// /proc/self/fd/N/NAME, and its messages get the name that people know.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "archive/reader.h"
+#include "base/io_tree.h"
+#include "brevis/living.h"
+#include "brevis/log.h"
+#include "serve/tree.h"
+
+namespace brevis {
+namespace serve {
+namespace {
+
+constexpr size_t kMaxName = 255, kMaxPath = 4096;
+
+std::string quoted(const std::string& root, const std::string& path) { return "'" + root + "/" + path + "'"; }
+
+std::vector<std::string> parts_of(const std::string& path) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    parts.push_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+// The gate for paths of strangers: names one after the other, nothing that leads elsewhere.
+Status check_path(const std::string& path) {
+  const auto bad = [&](const char* why) { return make_error(Errc::invalid_argument, "'" + path + "' " + why); };
+  if (path.empty() || path.size() > kMaxPath) return bad("is no path below the source");
+  if (path.find('\0') != path.npos) return bad("holds a zero byte");
+  const std::vector<std::string> parts = parts_of(path);
+  for (const std::string& part : parts) {
+    if (part.empty() || part == "." || part == "..") return bad("is no plain path below the source");
+    if (part.size() > kMaxName) return bad("has a name longer than 255 bytes");
+  }
+  if (parts.front() == kRawName) return bad("lies where the raw archives are shown: name it without '.brevis/'");
+  return {};
+}
+
+// The directory and the last name of a path that passed the gate.
+std::pair<std::string, std::string> split(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == path.npos) return {"", path};
+  return {path.substr(0, slash), path.substr(slash + 1)};
+}
+
+Result<UniqueFd> make_directories_beneath(int root, const std::string& directory) {
+  BREVIS_ASSIGN(UniqueFd at, open_directory_beneath(root, ""));
+  if (directory.empty()) return at;
+  for (const std::string& part : parts_of(directory)) {
+    if (::mkdirat(at.get(), part.c_str(), 0777) != 0 && errno != EEXIST)
+      return Error::from_errno(errno, "creating directory '" + directory + "'");
+    BREVIS_ASSIGN(UniqueFd next, open_directory_beneath(at.get(), part));
+    at = std::move(next);
+  }
+  return at;
+}
+
+bool exists(int at, const std::string& name) { return stat_at(at, name, false).has_value(); }
+
+// Messages name the way through /proc; people know another.
+Error shown_as(const Error& error, const std::string& from, const std::string& to) {
+  std::string message = error.message();
+  for (size_t at = message.find(from); at != message.npos; at = message.find(from, at + to.size()))
+    message.replace(at, from.size(), to);
+  return Error(error.kind(), std::move(message), error.os_errno());
+}
+
+Status check_archive(const File& file) {
+  BREVIS_ASSIGN(File copy, duplicate(file));
+  BREVIS_ASSIGN(const auto reader, archive::Reader::open(std::move(copy)));
+  return {};
+}
+
+// Whether the name may be put, told before the bytes are copied.
+Status check_target(const PutRequest& request, int at, const std::string& name) {
+  const std::string shown = quoted(request.source_path, request.path);
+  const auto found = stat_at(at, name, false);
+  if (request.replace) {
+    if (!found)
+      return found.error().kind() == Errc::not_found
+                 ? make_error(Errc::not_found, shown + " does not exist: there is nothing to replace (brevis add adds)")
+                 : found.error();
+    if (!found->is_regular())
+      return make_error(Errc::invalid_argument, shown + " is no regular file and is left as it is");
+    return {};
+  }
+  if (found) return make_error(Errc::invalid_argument, shown + " exists already: brevis replace replaces it");
+  const bool is_archive = name.ends_with(kArchiveSuffix) && name.size() > kArchiveSuffix.size();
+  const std::string other =
+      is_archive ? name.substr(0, name.size() - kArchiveSuffix.size()) : name + std::string(kArchiveSuffix);
+  if (exists(at, other))
+    return make_error(Errc::invalid_argument, shown + ": '" + other + "' stands there already, and readers would " +
+                                                  (is_archive ? "go on to see that" : "no longer see what it holds") +
+                                                  ": take it out first (brevis remove)");
+  return {};
+}
+
+Status copy(const PutRequest& request, const File& from, uint64_t size, AtomicFile& to) {
+  return to.append_file(from, size, [&](uint64_t done) -> Status {
+    if (request.cancelled && request.cancelled()) return make_error(Errc::cancelled, "stopped on request");
+    if (request.progress) request.progress(done, size);
+    return {};
+  });
+}
+
+Result<uint64_t> put(const PutRequest& request) {
+  BREVIS_TRY(check_path(request.path));
+  const auto [directory, name] = split(request.path);
+  UniqueFd duplicated(::fcntl(request.file_fd, F_DUPFD_CLOEXEC, 0));
+  if (!duplicated) return Error::from_errno(errno, "using the file passed for '" + request.path + "'");
+  const File from = File::adopt(std::move(duplicated), "what is to become " + name);
+  BREVIS_ASSIGN(const FileStat stat, from.stat());
+  if (!stat.is_regular())
+    return make_error(Errc::invalid_argument, "what is to become '" + request.path + "' is no regular file");
+  const bool is_archive = name.ends_with(kArchiveSuffix) && name.size() > kArchiveSuffix.size();
+  if (is_archive) BREVIS_TRY(check_archive(from));
+
+  UniqueFd at;
+  if (request.replace) {
+    BREVIS_ASSIGN(at, open_directory_beneath(request.source_fd, directory));
+  } else {
+    BREVIS_ASSIGN(at, make_directories_beneath(request.source_fd, directory));
+  }
+  BREVIS_TRY(check_target(request, at.get(), name));
+  const std::string folder = "/proc/self/fd/" + std::to_string(at.get());
+  const auto write = [&]() -> Status {
+    BREVIS_ASSIGN(AtomicFile to, AtomicFile::create(folder + "/" + name, request.replace));
+    BREVIS_TRY(copy(request, from, stat.size, to));
+    BREVIS_ASSIGN(const FileStat now, from.stat());
+    if (!now.same_version(stat))
+      return make_error(Errc::changed, "what is to become '" + request.path + "' was changed while it was copied");
+    BREVIS_TRY(to.set_mode_and_times(stat.mode, stat.atime_ns, stat.mtime_ns));
+    return to.commit();
+  };
+  if (Status written = write(); !written)
+    return shown_as(written.error(), folder, request.source_path + (directory.empty() ? "" : "/" + directory));
+  return stat.size;
+}
+
+Result<std::string> remove(int source_fd, const std::string& source_path, const std::string& path) {
+  BREVIS_TRY(check_path(path));
+  const auto [directory, name] = split(path);
+  BREVIS_ASSIGN(const UniqueFd at, open_directory_beneath(source_fd, directory));
+  std::string target = name;
+  auto stat = stat_at(at.get(), target, false);
+  if (!stat && stat.error().kind() == Errc::not_found) {
+    target += kArchiveSuffix;
+    stat = stat_at(at.get(), target, false);
+    if (!stat) return make_error(Errc::not_found, quoted(source_path, path) + " does not exist, nor does it with .brv");
+  }
+  if (!stat) return std::move(stat).error();
+  const std::string whole = directory.empty() ? target : directory + "/" + target;
+  if (stat->is_directory())
+    return make_error(Errc::invalid_argument, quoted(source_path, whole) + " is a directory: name the files in it");
+  if (::unlinkat(at.get(), target.c_str(), 0) != 0)
+    return Error::from_errno(errno, "removing " + quoted(source_path, whole));
+  ::fsync(at.get());  // best effort: the name is gone either way
+  return whole;
+}
+
+}  // namespace
+}  // namespace serve
+
+Result<uint64_t> put_file(const PutRequest& request) { return serve::put(request); }
+
+Result<std::string> remove_file(int source_fd, const std::string& source_path, const std::string& path) {
+  return serve::remove(source_fd, source_path, path);
+}
+
+}  // namespace brevis
