@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <new>
@@ -22,6 +23,7 @@
 
 #include "brevis/error.h"
 #include "brevis/volume.h"
+#include "latency.h"
 
 namespace brevis::fs {
 
@@ -33,6 +35,8 @@ struct Service {
   Volume& volume;
   unsigned max_background = 64;
   std::atomic<bool> initialised{false};  // the kernel's INIT was handled (its answer follows)
+  std::string control;                   // path of the control socket, shown as an attribute of the root; empty: none
+  Latencies latencies{};
 };
 
 Service& service_of(fuse_req_t request);
@@ -43,8 +47,9 @@ const fuse_lowlevel_ops& request_table();
 // The answer to one request. Every way out gives exactly one: a Reply that is dropped unanswered says EIO.
 class Reply {
  public:
-  explicit Reply(fuse_req_t request) : request_(request) {}
-  Reply(Reply&& other) noexcept : request_(std::exchange(other.request_, nullptr)) {}
+  Reply(fuse_req_t request, Histogram& latency) : request_(request), latency_(&latency) {}
+  Reply(Reply&& other) noexcept
+      : request_(std::exchange(other.request_, nullptr)), latency_(other.latency_), began_(other.began_) {}
   Reply& operator=(Reply&&) = delete;
   ~Reply() { errnum(EIO); }
 
@@ -67,8 +72,14 @@ class Reply {
   void position(off_t offset);
 
  private:
-  fuse_req_t take() { return std::exchange(request_, nullptr); }
+  using Clock = std::chrono::steady_clock;
+  fuse_req_t take() {
+    latency_->observe(Clock::now() - began_);
+    return std::exchange(request_, nullptr);
+  }
   fuse_req_t request_;
+  Histogram* latency_;
+  Clock::time_point began_ = Clock::now();
 };
 
 // Logs what escaped from a handler.
@@ -77,7 +88,7 @@ void log_escaped(const char* request, const char* what) noexcept;
 // Runs a handler's body, `Status body(Reply&)`: its Error and whatever it throws become the reply.
 template <class Body>
 void guarded(fuse_req_t request, const char* name, Body&& body) noexcept {
-  Reply reply(request);
+  Reply reply(request, service_of(request).latencies.of(name));
   try {
     const Status status = body(reply);
     if (!status) reply.error(status.error());

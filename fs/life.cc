@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "control.h"
+#include "life.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -25,6 +25,9 @@ using std::chrono::milliseconds;
 // to streams, while each fault at a random place of a mapping fetches as much as this around it.
 constexpr unsigned kReadaheadKib = 2048;
 
+// With threads that are to end and may hang in storage.
+constexpr milliseconds kPatience{3000};
+
 // How often busy threads are looked after.
 constexpr milliseconds kLookEvery{500};
 
@@ -35,11 +38,11 @@ sigset_t handled_signals() {
   return set;
 }
 
-class Control {
+class Life {
  public:
-  Control(Session& session, Volume& volume, const Options& options, Background& background)
-      : session_(session), volume_(volume), options_(options), background_(background) {}
-  ~Control() {
+  Life(Session& session, SideDoors& doors, const Options& options, Background& background)
+      : session_(session), doors_(doors), options_(options), background_(background) {}
+  ~Life() {
     if (signals_ >= 0) close(signals_);
   }
 
@@ -55,7 +58,7 @@ class Control {
   Status leave();
 
   Session& session_;
-  Volume& volume_;
+  SideDoors& doors_;
   const Options& options_;
   Background& background_;
   int signals_ = -1;
@@ -65,7 +68,7 @@ class Control {
   Clock::time_point next_ping_{}, next_look_{};
 };
 
-Status Control::run() {
+Status Life::run() {
   const sigset_t set = handled_signals();
   signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals_ < 0) return Error::from_errno(errno, "cannot watch for signals");
@@ -79,7 +82,7 @@ Status Control::run() {
   return leave();
 }
 
-Status Control::wait_for_events(bool& ended) {
+Status Life::wait_for_events(bool& ended) {
   enum { kSignals, kEnded, kReady, kCrowded, kCount };
   pollfd fds[kCount] = {{signals_, POLLIN, 0},
                         {session_.ended_fd(), POLLIN, 0},
@@ -99,7 +102,7 @@ Status Control::wait_for_events(bool& ended) {
   return {};
 }
 
-int Control::timeout_ms() const {
+int Life::timeout_ms() const {
   auto next = Clock::time_point::max();
   if (stopping_) next = std::min(next, deadline_);
   if (crowded_) next = std::min(next, next_look_);
@@ -109,7 +112,7 @@ int Control::timeout_ms() const {
   return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
 }
 
-void Control::on_timers() {
+void Life::on_timers() {
   const auto now = Clock::now();
   if (stopping_ && now >= deadline_) {
     log(LogLevel::warning, "files are still open: they are cut off now",
@@ -129,7 +132,7 @@ void Control::on_timers() {
   }
 }
 
-void Control::on_ready() {
+void Life::on_ready() {
   ready_ = true;
   // Only now: inside the kernel's INIT exchange the value would be set back.
   if (session_.entry()) set_kernel_readahead(*session_.entry(), kReadaheadKib);
@@ -140,34 +143,19 @@ void Control::on_ready() {
   notify_manager("READY=1\nMAINPID=" + std::to_string(getpid()) + "\nSTATUS=serving " + session_.mountpoint());
 }
 
-void Control::on_signal(int number) {
+void Life::on_signal(int number) {
   switch (number) {
     case SIGHUP:
       reopen_log();
-      volume_.rescan();
+      doors_.rescan();
       log(LogLevel::info, "looking again at the tree", {{"source", options_.source}});
       break;
-    case SIGUSR1: {
-      const VolumeCounters c = volume_.counters();
-      log(LogLevel::info, "counters",
-          {{"reads", std::to_string(c.reads)},
-           {"bytes_read", std::to_string(c.bytes_read)},
-           {"frames_decoded", std::to_string(c.frames_decoded)},
-           {"frame_hits", std::to_string(c.frame_hits)},
-           {"flights_joined", std::to_string(c.flights_joined)},
-           {"evictions", std::to_string(c.evictions)},
-           {"damaged_frames", std::to_string(c.damaged_frames)},
-           {"cache_bytes", std::to_string(c.cache_bytes)},
-           {"index_bytes", std::to_string(c.index_bytes)},
-           {"open_files", std::to_string(c.open_files)},
-           {"open_archives", std::to_string(c.open_archives)}});
-      break;
-    }
+    case SIGUSR1: log(LogLevel::info, "counters", metrics_fields(doors_.numbers())); break;
     default: on_stop();
   }
 }
 
-void Control::on_stop() {
+void Life::on_stop() {
   if (stopping_) {
     at_once_ = true;
     return;
@@ -175,6 +163,8 @@ void Control::on_stop() {
   stopping_ = true;
   deadline_ = Clock::now() + std::chrono::seconds(options_.grace_seconds);
   notify_manager("STOPPING=1");
+  // What callers had us do is cut off at once: it leaves nothing half done.
+  if (!doors_.end_work(kPatience)) log(LogLevel::warning, "work at the control socket hangs: it is left behind");
   if (!session_.on_top()) {
     log(LogLevel::warning, "another mount lies on ours, which stays until that one is taken off",
         {{"mountpoint", session_.mountpoint()}});
@@ -189,9 +179,10 @@ void Control::on_stop() {
 }
 
 // The threads have ended, or shall.
-Status Control::leave() {
-  constexpr milliseconds kPatience{3000};
-  const bool clean = session_.stop(kPatience);
+Status Life::leave() {
+  // The watch speaks through the session, and waits for answers that its threads give.
+  const bool quiet = doors_.end(kPatience);
+  const bool clean = session_.stop(kPatience) && quiet;
   const bool left_behind = session_.on_top();
   if (left_behind && !detach(session_.mountpoint()))
     log(LogLevel::warning, "the dead mount could not be taken off", {{"mountpoint", session_.mountpoint()}});
@@ -209,8 +200,8 @@ void block_signals() {
   signal(SIGPIPE, SIG_IGN);
 }
 
-Status run_until_end(Session& session, Volume& volume, const Options& options, Background& background) {
-  return Control(session, volume, options, background).run();
+Status run_until_end(Session& session, SideDoors& doors, const Options& options, Background& background) {
+  return Life(session, doors, options, background).run();
 }
 
 }  // namespace brevis::fs

@@ -15,6 +15,7 @@
 #include "brevis/volume.h"
 #include "options.h"
 #include "session.h"
+#include "side_doors.h"
 
 namespace brevis::fs {
 
@@ -22,6 +23,6 @@ namespace brevis::fs {
 void block_signals();
 
 // From the started session to its end. Tells `background` and the service manager when the mount answers.
-Status run_until_end(Session& session, Volume& volume, const Options& options, Background& background);
+Status run_until_end(Session& session, SideDoors& doors, const Options& options, Background& background);
 
 }  // namespace brevis::fs

@@ -7,14 +7,16 @@
 //   3. SOURCE is opened, before it can be hidden by mounting over it
 //   4. to the background: the parent waits for the mount to answer, so that it can say why it does not
 //   5. signals are blocked, then the first thread may exist: the Volume's workers
-//   6. the mount, then the threads that answer it
-//   7. when the kernel's first request has been answered: ready
+//   6. the control socket and the metrics' address are taken, or found taken
+//   7. the mount, the threads that answer it, then those of the side doors
+//   8. when the kernel's first request has been answered: ready
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,11 +27,12 @@
 #include "brevis/process.h"
 #include "brevis/version.h"
 #include "brevis/volume.h"
-#include "control.h"
+#include "life.h"
 #include "log_sink.h"
 #include "mounts.h"
 #include "options.h"
 #include "session.h"
+#include "side_doors.h"
 
 extern char** environ;
 
@@ -46,6 +49,15 @@ Result<int> open_source(const std::string& path) {
   return Error::from_errno(errno, "cannot open the source " + path);
 }
 
+// What the daemon writes while it serves, with the option that names it.
+std::vector<std::pair<const char*, std::string>> written_places(const Options& options) {
+  std::vector<std::pair<const char*, std::string>> places;
+  if (!options.log_file.empty()) places.emplace_back("--log-file", options.log_file);
+  if (options.control.starts_with('/')) places.emplace_back("--control", options.control);
+  if (options.metrics.starts_with("unix:")) places.emplace_back("--metrics", options.metrics.substr(5));
+  return places;
+}
+
 // Reading the tree must never lead back into our own mount, or the daemon would wait for itself.
 Status check_places(const Options& options, const std::string& target, int source_fd) {
   BREVIS_ASSIGN(const auto depth, depth_below(target, source_fd));
@@ -53,17 +65,17 @@ Status check_places(const Options& options, const std::string& target, int sourc
     return make_error(Errc::invalid_argument, "MOUNTPOINT " + target + " lies inside SOURCE " + options.source +
                                                   ": take one outside, or leave it "
                                                   "out to mount over SOURCE itself");
-  if (options.log_file.empty()) return {};
-  const size_t slash = options.log_file.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : options.log_file.substr(0, slash);
-  const int target_fd = open(target.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (target_fd < 0) return Error::from_errno(errno, "cannot use " + target);
-  const auto log_depth = depth_below(folder, target_fd);
-  close(target_fd);
-  if (log_depth && *log_depth)
-    return make_error(Errc::invalid_argument, "--log-file " + options.log_file +
-                                                  " lies under the mount point, where "
-                                                  "nothing can be written");
+  for (const auto& [option, path] : written_places(options)) {
+    const size_t slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+    const int target_fd = open(target.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (target_fd < 0) return Error::from_errno(errno, "cannot use " + target);
+    const auto inside = depth_below(folder, target_fd);
+    close(target_fd);
+    if (inside && *inside)
+      return make_error(Errc::invalid_argument,
+                        std::string(option) + " " + path + " lies under the mount point, where nothing can be written");
+  }
   return {};
 }
 
@@ -87,6 +99,8 @@ void mention_unknown_environment() {
     if (!find_option(option)) log(LogLevel::debug, "no option of brevis-mount", {{"variable", name}});
   }
 }
+
+constexpr std::chrono::milliseconds kPatience{3000};
 
 Status serve(Options options) {
   BREVIS_ASSIGN(const std::string target, resolve_path(options.target()));
@@ -115,7 +129,10 @@ Status serve(Options options) {
   volume_options.show_archives = options.show_archives;
   BREVIS_ASSIGN(std::unique_ptr<Volume> volume, Volume::open(volume_options));
 
+  BREVIS_ASSIGN(const std::unique_ptr<SideDoors> doors, SideDoors::open(options, source_fd, target));
+
   SessionOptions session_options;
+  session_options.control = doors->control_path();
   session_options.source = options.source;
   session_options.mountpoint = target;
   session_options.mount_options = options.mount_options;
@@ -127,9 +144,11 @@ Status serve(Options options) {
   BREVIS_ASSIGN(std::unique_ptr<Session> session, Session::mount(session_options, *volume));
 
   Status end = session->start();
-  if (end) end = run_until_end(*session, *volume, options, background);
-  if (!end && session->on_top()) (void)detach(target);  // never leave a mount that nobody answers
-  volume.reset();                                       // its workers may still answer through the session
+  if (end) end = doors->begin(*session, *volume);
+  if (end) end = run_until_end(*session, *doors, options, background);
+  if (!end && session->on_top()) (void)detach(target);                     // never leave a mount that nobody answers
+  if (!doors->end(kPatience)) _exit(end ? 0 : to_exit_code(end.error()));  // hangs in storage that does not answer
+  volume.reset();  // its workers may still answer through the session
   return end;
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "brevis/control.h"
 #include "handlers.h"
 
 namespace brevis::fs {
@@ -60,7 +61,12 @@ void on_getxattr(fuse_req_t request, fuse_ino_t node, const char* name, size_t s
       reply.errnum(ENODATA);
       return {};
     }
-    const auto value = service_of(request).volume.attribute(node, name);
+    const Service& service = service_of(request);
+    if (node == kRootNode && !service.control.empty() && std::string_view(name) == kControlAttribute) {
+      sized(reply, service.control, size);
+      return {};
+    }
+    const auto value = service.volume.attribute(node, name);
     if (!value && value.error().kind() == Errc::not_found)
       reply.errnum(ENODATA);
     else if (!value)
@@ -75,6 +81,7 @@ void on_listxattr(fuse_req_t request, fuse_ino_t node, size_t size) {
   guarded(request, "listxattr", [&](Reply& reply) -> Status {
     BREVIS_ASSIGN(const auto names, service_of(request).volume.attribute_names(node));
     std::string list;
+    if (node == kRootNode && !service_of(request).control.empty()) list.append(kControlAttribute).push_back('\0');
     for (const std::string& name : names) list.append(name).push_back('\0');
     sized(reply, list, size);
     return {};

@@ -56,6 +56,25 @@ Status set_log_format(Options& o, const std::string& value) {
   return bad("takes text or json, not '" + value + "'");
 }
 
+Status set_rescan(Options& o, const std::string& value) {
+  if (value == "auto") return o.rescan_seconds = kRescanAuto, Status{};
+  constexpr unsigned kMostSeconds = 7 * 86400;
+  if (Status set = set_count(o.rescan_seconds, value, 0, kMostSeconds); !set)
+    return bad("takes auto, or a number of seconds up to a week, 0 for never; not '" + value + "'");
+  return {};
+}
+
+Status set_metrics(Options& o, const std::string& value) {
+  if (value != "none" && value.find(':') == value.npos)
+    return bad("takes HOST:PORT, :PORT, unix:PATH or none, not '" + value + "'");
+  return set_text(o.metrics, value);
+}
+
+Status set_control(Options& o, const std::string& value) {
+  if (value != "none" && !value.starts_with('/')) return bad("takes an absolute path or none, not '" + value + "'");
+  return set_text(o.control, value);
+}
+
 // Bounds that keep a slip of the finger from starving the machine; nothing else depends on them.
 constexpr unsigned kMostThreads = 1024;
 constexpr unsigned kMostBackground = 65535;  // 16 bits in the protocol
@@ -81,6 +100,12 @@ const std::vector<OptionRow> kTable = {
      [](Options& o, const std::string& v) { return set_switch(o.allow_other, v); }},
     {"grace", nullptr, "SECONDS", "after SIGTERM, serve open files for so long (10)", false,
      [](Options& o, const std::string& v) { return set_count(o.grace_seconds, v, 0, kMostGrace); }},
+    {"rescan", nullptr, "SECONDS",
+     "look at the whole tree again every so often; 0: never (auto: every 60 where the file system does not tell of "
+     "changes, as those of a network)",
+     false, set_rescan},
+    {"control", nullptr, "PATH", "the control socket, or none (/run/brevis/MOUNTPOINT.sock)", false, set_control},
+    {"metrics", nullptr, "ADDRESS", "serve metrics to Prometheus at HOST:PORT, :PORT or unix:PATH", false, set_metrics},
     {"log-format", nullptr, "FORMAT", "text or json (text)", false, set_log_format},
     {"log-file", nullptr, "PATH", "log there; otherwise to stderr, or syslog from the background", false,
      [](Options& o, const std::string& v) { return set_text(o.log_file, v); }},

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "brevis/error.h"
+#include "brevis/living.h"
 #include "brevis/log.h"
 
 namespace brevis::fs {
@@ -36,6 +37,9 @@ struct Options {
   unsigned grace_seconds = 10;
   LogFormat log_format = LogFormat::text;
   std::string log_file;
+  std::string control;                     // path of the control socket, "none", empty: the default place
+  std::string metrics;                     // HOST:PORT, unix:PATH; empty or "none": no metrics
+  unsigned rescan_seconds = kRescanAuto;   // 0: never
   int verbosity = 0;                       // -1 quiet, 0, 1 verbose
   std::vector<std::string> mount_options;  // for the kernel: noatime, noexec ...
   bool unmount = false;

@@ -91,7 +91,9 @@ void fill(Arguments& arguments, const SessionOptions& options) {
 }  // namespace
 
 Session::Session(const SessionOptions& options, Volume& volume)
-    : options_(options), service_{volume, options.max_background, {}}, busy_(options.loop_threads + kSpareThreads) {
+    : options_(options),
+      service_{volume, options.max_background, {}, options.control},
+      busy_(options.loop_threads + kSpareThreads) {
   ready_fd_ = eventfd(0, EFD_CLOEXEC);
   ended_fd_ = eventfd(0, EFD_CLOEXEC);
   crowded_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -164,6 +166,10 @@ void Session::loop(std::atomic<int64_t>& busy_since) {
   }
   std::free(buffer.mem);
   if (--running_ == 0) signal_once(ended_fd_);
+}
+
+void Session::forget_name(NodeId directory, const std::string& name) {
+  fuse_lowlevel_notify_inval_entry(session_, directory, name.c_str(), name.size());  // ENOENT: it does not remember any
 }
 
 bool Session::on_top() const {

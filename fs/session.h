@@ -30,6 +30,7 @@ struct SessionOptions {
   bool allow_other = false, allow_root = false;
   unsigned loop_threads = 2;
   unsigned max_background = 64;
+  std::string control;  // path of the control socket, or empty
 };
 
 class Session {
@@ -59,6 +60,10 @@ class Session {
   // Our line in the table of mounts as it was when mounted.
   const std::optional<MountEntry>& entry() const { return entry_; }
   const std::string& mountpoint() const { return options_.mountpoint; }
+  const Latencies& latencies() const { return service_.latencies; }
+  // Makes the kernel forget what a name in a directory means. Waits for requests under way in that directory: never
+  // called from a thread that answers them.
+  void forget_name(NodeId directory, const std::string& name);
 
  private:
   Session(const SessionOptions& options, Volume& volume);
