@@ -20,6 +20,11 @@ constexpr CommandRow kCommands[] = {
     {"cat", nullptr, "bytes of the original file to standard output", cmd_cat},
     {"diff", nullptr, "tensors added, removed and changed", cmd_diff},
     {"bench", nullptr, "speed in memory, beside memcpy and zstd", cmd_bench},
+    {"stats", nullptr, "what the daemon of a mount has done so far", cmd_stats},
+    {"add", nullptr, "files into the tree under a mount", cmd_add},
+    {"remove", nullptr, "files out of the tree under a mount", cmd_remove},
+    {"replace", nullptr, "files in the tree under a mount by newer ones", cmd_replace},
+    {"warm", nullptr, "files of a mount into memory", cmd_warm},
 };
 
 void print_help(std::FILE* out) {

@@ -19,17 +19,41 @@ constexpr size_t kColumns = 80, kHelpColumn = 26;
 constexpr unsigned kMostJobs = 1024;  // a slip of the finger must not starve the machine
 
 // Every option of every command, as a name in the environment: one command's option is no mistake in another.
-constexpr std::array kKnownNames = {"ALLOW_TRUNCATED", "CONTINUE_ON_ERROR", "DIGEST", "DRY_RUN",    "FOLLOW",
-                                    "FORCE",           "FRAME_SIZE",        "JOBS",   "JSON",       "LENGTH",
-                                    "MEMORY",          "NO_VERIFY",         "OFFSET", "OPAQUE_MIN", "OUTPUT",
-                                    "PROGRAM",         "PROGRESS",          "QUICK",  "QUIET",      "REPORT",
-                                    "ROUNDS",          "SECONDS",           "STRICT", "TENSOR",     "VERBOSE",
-                                    "VERIFY"};
+constexpr std::array kKnownNames = {"ALLOW_TRUNCATED",
+                                    "CONTINUE_ON_ERROR",
+                                    "DIGEST",
+                                    "DRY_RUN",
+                                    "FOLLOW",
+                                    "FORCE",
+                                    "FRAME_SIZE",
+                                    "JOBS",
+                                    "JSON",
+                                    "LENGTH",
+                                    "MEMORY",
+                                    "NO_VERIFY",
+                                    "OFFSET",
+                                    "OPAQUE_MIN",
+                                    "OUTPUT",
+                                    "PROGRAM",
+                                    "PROGRESS",
+                                    "QUICK",
+                                    "QUIET",
+                                    "REPORT",
+                                    "ROUNDS",
+                                    "SECONDS",
+                                    "STRICT",
+                                    "TENSOR",
+                                    "VERBOSE",
+                                    "VERIFY",
+                                    "WATCH",
+                                    "INTERVAL",
+                                    "TO",
+                                    "MOVE"};
 // Names that others of the house read: kernels, tests, scripts, the mount.
-constexpr std::array kOtherNames = {"CPU",          "BUILD",          "CORPUS",        "FAULT",       "TEST_DATA",
-                                    "ACCEPT",       "SOURCE",         "MOUNTPOINT",    "FOREGROUND",  "CACHE_DIR",
-                                    "LOOP_THREADS", "MAX_BACKGROUND", "SHOW_ARCHIVES", "ALLOW_OTHER", "GRACE",
-                                    "LOG_FORMAT",   "LOG_FILE",       "OPTION",        "CONFIG"};
+constexpr std::array kOtherNames = {
+    "CPU",        "BUILD",     "CORPUS",       "FAULT",          "TEST_DATA",     "ACCEPT",      "SOURCE", "MOUNTPOINT",
+    "FOREGROUND", "CACHE_DIR", "LOOP_THREADS", "MAX_BACKGROUND", "SHOW_ARCHIVES", "ALLOW_OTHER", "GRACE",  "LOG_FORMAT",
+    "LOG_FILE",   "OPTION",    "CONFIG",       "CONTROL",        "METRICS",       "RESCAN"};
 
 std::string environment_name(const std::string& long_name) {
   std::string name = "BREVIS_";

@@ -20,5 +20,10 @@ int cmd_extract(int argc, char** argv);
 int cmd_cat(int argc, char** argv);
 int cmd_diff(int argc, char** argv);
 int cmd_bench(int argc, char** argv);
+int cmd_stats(int argc, char** argv);
+int cmd_add(int argc, char** argv);
+int cmd_remove(int argc, char** argv);
+int cmd_replace(int argc, char** argv);
+int cmd_warm(int argc, char** argv);
 
 }  // namespace brevis::tools

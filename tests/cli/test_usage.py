@@ -5,7 +5,7 @@ import re
 
 from cli_case import CliCase, main, model
 
-COMMANDS = ["ls", "inspect", "fsck", "extract", "cat", "diff", "bench"]
+COMMANDS = ["ls", "inspect", "fsck", "extract", "cat", "diff", "bench", "stats", "add", "remove", "replace", "warm"]
 MAN = pathlib.Path(__file__).resolve().parents[2] / "docs" / "man"
 COMPLETIONS = MAN.parents[1] / "packaging" / "completions"
 LONG = re.compile(r"--([a-z0-9][a-z0-9-]*)")
