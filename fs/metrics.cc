@@ -22,6 +22,7 @@ struct Row {
   const char* help;
   MetricType type;
   uint64_t (*get)(const Numbers&);
+  double scale = 1;  // Prometheus wants seconds
 };
 
 constexpr MetricType kCounter = MetricType::Counter, kGauge = MetricType::Gauge;
@@ -32,7 +33,14 @@ constexpr Row kRows[] = {
     {"reads", "reads_total", "Reads answered or under way.", kCounter, VOLUME(reads)},
     {"bytes_read", "read_bytes_total", "Bytes of original files given to readers.", kCounter, VOLUME(bytes_read)},
     {"frames_decoded", "frames_decoded_total", "Frames read, checked and decoded.", kCounter, VOLUME(frames_decoded)},
+    {"decoded_bytes", "decoded_bytes_total", "Bytes of original files decoded.", kCounter, VOLUME(decoded_bytes)},
+    {"decode_ms", "decode_seconds_total", "Spent in decoding, over all threads.", kCounter,
+     [](const Numbers& n) -> uint64_t { return n.volume.decode_ns / 1'000'000; }, 1e-3},
+    {"source_ms", "source_seconds_total", "Spent in reading stored frames, over all threads.", kCounter,
+     [](const Numbers& n) -> uint64_t { return n.volume.source_ns / 1'000'000; }, 1e-3},
     {"frame_hits", "frame_cache_hits_total", "Frames found decoded in memory.", kCounter, VOLUME(frame_hits)},
+    {"frame_misses", "frame_cache_misses_total", "Frames looked for in memory in vain.", kCounter,
+     VOLUME(frame_misses)},
     {"flights_joined", "flights_joined_total", "Reads that waited for a frame another read was decoding.", kCounter,
      VOLUME(flights_joined)},
     {"evictions", "frame_cache_evictions_total", "Decoded frames dropped from memory for others.", kCounter,
@@ -43,6 +51,33 @@ constexpr Row kRows[] = {
     {"index_bytes", "index_bytes", "Memory held by archives' indexes.", kGauge, VOLUME(index_bytes)},
     {"open_files", "open_files", "Open files.", kGauge, VOLUME(open_files)},
     {"open_archives", "open_archives", "Archives held open.", kGauge, VOLUME(open_archives)},
+    {"disk_hits", "disk_cache_hits_total", "Frames found in the cache on disk.", kCounter, VOLUME(disk_hits)},
+    {"disk_misses", "disk_cache_misses_total", "Frames looked for there in vain.", kCounter, VOLUME(disk_misses)},
+    {"disk_hit_bytes", "disk_cache_hit_bytes_total", "Bytes served from there.", kCounter, VOLUME(disk_hit_bytes)},
+    {"disk_written_bytes", "disk_cache_written_bytes_total", "Bytes written there.", kCounter,
+     VOLUME(disk_written_bytes)},
+    {"disk_evictions", "disk_cache_evictions_total", "Frames dropped from there for others.", kCounter,
+     VOLUME(disk_evictions)},
+    {"disk_unworthy", "disk_cache_unworthy_total", "Frames not kept there, as fetching them again costs less.",
+     kCounter, VOLUME(disk_unworthy)},
+    {"disk_dropped", "disk_cache_dropped_total", "Frames not kept there, as the disk could not follow.", kCounter,
+     VOLUME(disk_dropped)},
+    {"disk_faults", "disk_cache_faults_total",
+     "Calls to the cache on disk that failed, and blocks that were not what they should be.", kCounter,
+     VOLUME(disk_faults)},
+    {"disk_rebuilds", "disk_cache_rebuilds_total", "Times the cache on disk was thrown away and begun anew.", kCounter,
+     VOLUME(disk_rebuilds)},
+    {"disk_bytes", "disk_cache_bytes", "Bytes held by the cache on disk.", kGauge, VOLUME(disk_bytes)},
+    {"disk_entries", "disk_cache_entries", "Frames held there.", kGauge, VOLUME(disk_entries)},
+    {"disk_capacity", "disk_cache_capacity_bytes", "Bytes it may hold; 0: there is none.", kGauge,
+     VOLUME(disk_capacity)},
+    {"ahead_streams", "ahead_streams_total", "Sequential readers recognised.", kCounter, VOLUME(ahead_streams)},
+    {"ahead_frames", "ahead_frames_total", "Frames decoded before anybody asked.", kCounter, VOLUME(ahead_frames)},
+    {"ahead_used", "ahead_used_total", "Of those: asked for later.", kCounter, VOLUME(ahead_used)},
+    {"ahead_wasted", "ahead_wasted_total", "Of those: dropped unasked.", kCounter, VOLUME(ahead_wasted)},
+    {"pushes", "pushes_total", "Blocks pushed into the kernel's page cache.", kCounter, VOLUME(pushes)},
+    {"pushed_bytes", "pushed_bytes_total", "Bytes of those.", kCounter, VOLUME(pushed_bytes)},
+    {"pushes_refused", "pushes_refused_total", "Pushes that the kernel refused.", kCounter, VOLUME(pushes_refused)},
     {"archives", "archives", "Archives in the tree when it was looked at last.", kGauge, WATCH(archives)},
     {"directories", "directories", "Directories in the tree when it was looked at last.", kGauge, WATCH(directories)},
     {"archives_added", "archives_added_total", "Archives that appeared while mounted.", kCounter, WATCH(added)},
@@ -95,7 +130,7 @@ std::string metrics_text(const Numbers& numbers) {
   std::vector<MetricFamily> families;
   for (const Row& row : kRows) {
     families.push_back(family(row.metric, row.help, row.type));
-    families.back().metric.push_back(valued(row.type, static_cast<double>(row.get(numbers))));
+    families.back().metric.push_back(valued(row.type, static_cast<double>(row.get(numbers)) * row.scale));
   }
   families.push_back(family("uptime_seconds", "Since the start of the daemon.", kGauge));
   families.back().metric.push_back(valued(kGauge, static_cast<double>(numbers.uptime.count())));

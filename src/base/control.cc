@@ -32,6 +32,10 @@ Result<std::string> attribute_of(const std::string& path) {
   return std::string(value.data(), static_cast<size_t>(got));
 }
 
+Error daemon_died(const std::string& path) {
+  return make_error(Errc::unavailable, "'" + path + "': the daemon of this mount has died; start it again");
+}
+
 struct Found {
   std::string socket, root;
 };
@@ -39,7 +43,7 @@ struct Found {
 Result<Found> find_socket(const std::string& place) {
   char* const resolved = ::realpath(place.c_str(), nullptr);
   if (!resolved) {
-    if (errno == ENOTCONN) return make_error(Errc::unavailable, "'" + place + "': the daemon of this mount has died");
+    if (errno == ENOTCONN || errno == ECONNABORTED) return daemon_died(place);
     return Error::from_errno(errno, "'" + place + "'");
   }
   std::string path(resolved);
@@ -50,6 +54,7 @@ Result<Found> find_socket(const std::string& place) {
     auto socket = attribute_of(path);
     if (socket) return Found{std::move(*socket), path};
     const int number = socket.error().os_errno();
+    if (number == ENOTCONN || number == ECONNABORTED) return daemon_died(path);
     if (number != ENODATA && number != ENOTSUP && number != ENOENT) return std::move(socket).error();
     if (path == "/") break;
   }
