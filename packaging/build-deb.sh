@@ -33,10 +33,11 @@ command -v dh >/dev/null || { echo "debhelper is missing: packaging/build-deb.sh
 version=$(sed -n "s/^  version: '\([^']*\)'.*/\1/p" meson.build)
 mkdir -p "$target"
 target=$(realpath "$target")
-work=$(mktemp -d "${TMPDIR:-/tmp}/brevis-deb.XXXXXX")
+work=$target/work  # always the same, so that a compiler cache knows the paths
+rm -rf "$work"
 trap 'rm -rf "$work"' EXIT
 tree=$work/brevis-$version
-mkdir "$tree"
+mkdir -p "$tree"
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
   git ls-files -z | xargs -0 tar c --ignore-failed-read 2>/dev/null | tar x -C "$tree"
   date=$(git log -1 --format=%cD)

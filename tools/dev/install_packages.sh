@@ -11,6 +11,7 @@ Installs the Debian packages of each SET that are not there yet:
   run    what a mount needs (fusermount3) and the demo's python3
   test   doctest, google-benchmark, clang-format 14, programs whose reads are
          tested
+  package  what builds Debian packages and tests them on a fresh system
 Uses apt-get as root, or through sudo. Does nothing when all are installed.
 EOF
 }
@@ -20,6 +21,7 @@ declare -A packages=(
     libfuse3-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libfmt-dev nlohmann-json3-dev prometheus-cpp-dev"
   [run]="fuse3 python3"
   [test]="doctest-dev libbenchmark-dev clang-format-14 binutils git python3-numpy python3-torch"
+  [package]="debhelper debootstrap systemd-container"
 )
 
 [ $# -gt 0 ] || { usage >&2; exit 2; }
@@ -27,7 +29,7 @@ wanted=""
 for set in "$@"; do
   case $set in
     --help) usage; exit 0 ;;
-    build | run | test) wanted="$wanted ${packages[$set]}" ;;
+    build | run | test | package) wanted="$wanted ${packages[$set]}" ;;
     *) usage >&2; exit 2 ;;
   esac
 done

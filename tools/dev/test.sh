@@ -13,10 +13,11 @@ configures, compiles, tests. On a fresh checkout nothing else is needed.
   --sanitize WHICH  address,undefined or thread
   --scalar          run with BREVIS_CPU=scalar
   --no-install      take the packages as they are
+  --needed          build only what the tests named after -- need
 EOF
 }
 
-build="" sanitize="" install=yes
+build="" sanitize="" install=yes needed=no
 while [ $# -gt 0 ]; do
   case $1 in
     --help) usage; exit 0 ;;
@@ -24,6 +25,7 @@ while [ $# -gt 0 ]; do
     --sanitize) sanitize=$2; shift ;;
     --scalar) export BREVIS_CPU=scalar ;;
     --no-install) install=no ;;
+    --needed) needed=yes ;;
     --) shift; break ;;
     *) usage >&2; exit 2 ;;
   esac
@@ -40,16 +42,17 @@ if [ -e "$build/build.ninja" ]; then
 else
   meson setup "${setup[@]}" "$build"
 fi
-ninja -C "$build"
+rebuild=()
+[ "$needed" = yes ] || { ninja -C "$build"; rebuild=(--no-rebuild); }
 
 # onnxruntime is not in Debian; its npm package brings the CPU library along. Without it that one test is skipped,
 # which CI does not accept.
 node=$build/node
-if [ ! -e "$node/node_modules/onnxruntime-node" ] && command -v npm >/dev/null; then
+if [ -z "$sanitize" ] && [ ! -e "$node/node_modules/onnxruntime-node" ] && command -v npm >/dev/null; then
   mkdir -p "$node"
   ONNXRUNTIME_NODE_INSTALL=skip npm install --prefix "$node" --silent --no-audit --no-fund onnxruntime-node@1.22.0 \
     >"$node/install.log" 2>&1 || echo "npm could not install onnxruntime-node: see $node/install.log"
 fi
 
 multiplier=${sanitize:+5}
-exec meson test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier "${multiplier:-1}" "$@"
+exec meson test -C "$build" "${rebuild[@]}" --print-errorlogs --timeout-multiplier "${multiplier:-1}" "$@"
