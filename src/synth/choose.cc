@@ -22,6 +22,7 @@ constexpr size_t kPricedByStatistics = 3;  // known-good splits that get as far 
 struct Sample {
   std::vector<bits::OwnedWords> windows;
   std::vector<bits::ConstWords> views;
+  std::vector<dsl::Window> placed;  // the same with their positions
 };
 
 // Contiguous windows (neighbours matter to scans and zstd), spread evenly over the stream.
@@ -37,10 +38,14 @@ Result<Sample> draw(const Stream& stream, uint64_t frame_words) {
     const uint64_t first = whole ? w * size : (stream.words - size) / (windows - 1) * w;
     sample.windows.emplace_back(stream.width, std::min(size, stream.words - first));
     BREVIS_TRY(stream.read(first, sample.windows.back().words()));
+    sample.placed.push_back({first, sample.windows.back().view()});
   }
   for (auto& window : sample.windows) sample.views.push_back(window.view());
   return sample;
 }
+
+// The literal that expresses any stream.
+Expr bare_literal() { return {dsl::OpId::literal, {static_cast<uint64_t>(codec::CodecId::raw)}, {}}; }
 
 struct Candidate {
   Expr expr;
@@ -94,6 +99,25 @@ std::vector<Candidate> parts_candidates(const Stream& stream, const StreamStats&
   return out;
 }
 
+// Differences to an earlier row or word, where the operator itself finds a stride that promises something.
+std::vector<Expr> scans(const Stream& stream, Fields& fields, const Sample& sample) {
+  dsl::Target target{stream.width, stream.dtype, stream.words, stream.shape, sample.placed, nullptr};
+  target.histogram = &fields.histogram(0, fields.stats().top_bits());
+  std::vector<dsl::Proposal> proposals;
+  dsl::spec_of(dsl::OpId::scan).propose(target, proposals);
+  const Expr open{dsl::OpId::literal, {}, {}};
+  std::vector<Expr> out;
+  for (const dsl::Proposal& proposal : proposals) {
+    out.push_back({dsl::OpId::scan, proposal.params, {bare_literal(), open}});
+    if (stream.width == 8) continue;
+    const std::vector<uint64_t> bytes(stream.width / 8, 8);
+    out.push_back({dsl::OpId::scan,
+                   proposal.params,
+                   {bare_literal(), {dsl::OpId::merge, bytes, std::vector<Expr>(bytes.size(), open)}}});
+  }
+  return out;
+}
+
 // Known-good structures with their costs, cheapest first; ties keep their order.
 std::vector<Candidate> known_candidates(const Stream& stream, Fields& fields, const Sample& sample,
                                         const std::vector<StreamStats>& parts) {
@@ -111,14 +135,13 @@ std::vector<Candidate> known_candidates(const Stream& stream, Fields& fields, co
       unpriced.push_back(&structure.expr);
     }
   }
+  const std::vector<Expr> differences = scans(stream, fields, sample);
+  for (const Expr& structure : differences) unpriced.push_back(&structure);
   for (const Expr* structure : probe(unpriced, sample, stream.words))
     if (auto candidate = price(*structure, sample.views, stream.words)) out.push_back(std::move(*candidate));
   std::stable_sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) { return a.cost < b.cost; });
   return out;
 }
-
-// The literal that expresses any stream.
-Expr bare_literal() { return {dsl::OpId::literal, {static_cast<uint64_t>(codec::CodecId::raw)}, {}}; }
 
 // Programs on the spine alone, for streams that need no data at all.
 std::optional<Expr> computed(const StreamStats& stats) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "dsl/histogram.h"
 #include "dsl/op.h"
 #include "support/random_program.h"
 #include "support/words.h"
@@ -235,6 +236,69 @@ TEST_CASE("law: what an operator inverts, it runs back") {
         }
     CHECK(tally.inverted > 20);
     CHECK(tally.recomposed > 20);
+  }
+}
+
+TEST_CASE("law: what is proposed passes the gate and recomposes its sample, or is refused") {
+  constexpr Dtype kDtypes[] = {Dtype::unknown, Dtype::I8,  Dtype::F8_E4M3, Dtype::BF16, Dtype::F16,
+                               Dtype::F32,     Dtype::F64, Dtype::C64,     Dtype::I32};
+  std::set<OpId> proposed;
+  size_t recomposed = 0, turn = 0;
+  auto ask = [&](Dtype dtype, const bits::OwnedWords& stream, const std::vector<uint64_t>& shape) {
+    std::vector<Window> windows;
+    const size_t each = std::max<size_t>(1, stream.count() / 5);
+    for (size_t at = 0; at + each <= stream.count(); at += 2 * each)
+      windows.push_back({at, stream.view().part(at, each)});
+    Counter counter(stream.width());
+    for (const Window& window : windows) counter.add(window.words);
+    const codec::Histogram histogram = counter.histogram();
+    const Target target{stream.width(), dtype, stream.count(), shape, windows, &histogram};
+    for (const OpSpec* spec : all_ops()) {
+      if (!spec->propose) continue;
+      CAPTURE(spec->name);
+      std::vector<Proposal> proposals, again;
+      spec->propose(target, proposals);
+      spec->propose(target, again);
+      REQUIRE(proposals.size() <= 12);
+      REQUIRE(again.size() == proposals.size());
+      std::set<std::pair<std::vector<uint64_t>, size_t>> distinct;
+      for (size_t i = 0; i < proposals.size(); ++i) {
+        const Proposal& proposal = proposals[i];
+        CAPTURE(proposal.params);
+        REQUIRE(again[i].params == proposal.params);
+        REQUIRE(distinct.emplace(proposal.params, proposal.child_dtypes.size()).second);
+        const size_t arity = proposal.child_dtypes.size();
+        const Node node{spec->id, static_cast<uint8_t>(stream.width()), proposal.params, std::vector<uint32_t>(arity)};
+        REQUIRE(spec->child_widths(node, arity));
+        proposed.insert(spec->id);
+        if (!spec->invert) continue;
+        SlotTable table;
+        if (spec->slot != SlotKind::none) {
+          const auto stored = suit_slot(node, target);
+          if (!stored) continue;
+          table = must(load_slot(node, *stored));
+        }
+        for (const Window& window : windows) recomposed += round_trip(*spec, node, table, window.words);
+      }
+    }
+  };
+  for (const Dtype dtype : kDtypes) {
+    const unsigned width = dtype_info(dtype).word_bits();
+    CAPTURE(dtype_info(dtype).name);
+    for (const size_t count : {1, 5, 300, 6000}) {
+      const std::vector<std::vector<uint64_t>> shapes = {{}, {count}, {count / 20, 20}, {2, 3, 5, count / 30}};
+      for (const test::Shape words : test::kShapes)
+        ask(dtype, test::make_words(words, width, count, 7), shapes[++turn % 4]);
+      for (const Extra words : kExtras) ask(dtype, make_extra(words, width, count, 7), shapes[++turn % 4]);
+    }
+  }
+  // Nested targets have odd widths and no meaning.
+  for (const unsigned width : {1u, 2u, 3u, 7u, 10u, 20u, 33u, 63u})
+    for (const Extra words : kExtras) ask(Dtype::unknown, make_extra(words, width, 5000, 8), {});
+  CHECK(recomposed > 1000);
+  for (const OpSpec* spec : all_ops()) {
+    CAPTURE(spec->name);
+    if (spec->propose) CHECK(proposed.count(spec->id) == 1);
   }
 }
 

@@ -19,6 +19,7 @@
 
 #include "dsl/histogram.h"
 #include "dsl/ops/gate.h"
+#include "dsl/ops/sample.h"
 
 namespace brevis::dsl {
 namespace {
@@ -160,6 +161,29 @@ bool push_down(const NodeArgs& args, const codec::Histogram& target,
   return true;
 }
 
+constexpr Dtype kNarrow[] = {Dtype::F16,     Dtype::BF16,    Dtype::F32,     Dtype::F8_E4M3,
+                             Dtype::F8_E5M2, Dtype::F8_E4M3, Dtype::F8_E5M2, Dtype::F8_E4M3,
+                             Dtype::F8_E5M2, Dtype::F16,     Dtype::BF16};
+constexpr Dtype kWide[] = {Dtype::F32,  Dtype::F32, Dtype::F64, Dtype::F16, Dtype::F16, Dtype::BF16,
+                           Dtype::BF16, Dtype::F32, Dtype::F32, Dtype::F64, Dtype::F64};
+static_assert(std::size(kNarrow) == std::size(kKinds) && std::size(kWide) == std::size(kKinds));
+
+// The narrowest type that has all words of the sample.
+void propose(const Target& target, std::vector<Proposal>& out) {
+  if (target.histogram->counts.size() < 2) return;
+  std::optional<uint64_t> best;
+  for (uint64_t kind = 0; kind < std::size(kKinds); ++kind) {
+    if (kWide[kind] != target.dtype || kKinds[kind].wide.width() != target.width) continue;
+    if (best && kKinds[*best].narrow.width() <= kKinds[kind].narrow.width()) continue;
+    const bool all =
+        std::all_of(target.histogram->counts.begin(), target.histogram->counts.end(), [&](const auto& entry) {
+          return widen(kKinds[kind], narrow_candidate(kKinds[kind], entry.first)) == entry.first;
+        });
+    if (all) best = kind;
+  }
+  if (best) out.push_back({{*best}, {kNarrow[*best]}});
+}
+
 }  // namespace
 
 const OpSpec cast_op = {
@@ -173,6 +197,7 @@ const OpSpec cast_op = {
     .run = run,
     .invert = invert,
     .push_down = push_down,
+    .propose = propose,
 };
 
 }  // namespace brevis::dsl

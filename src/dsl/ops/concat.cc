@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dsl/op.h"
+#include "dsl/ops/sample.h"
 #include "dsl/plan.h"
 
 namespace brevis::dsl {
@@ -55,6 +56,29 @@ Status plan(const Node& node, uint64_t n, uint64_t first, uint64_t count, PlanSi
   return {};
 }
 
+// Halves and quarters, and where a sample shows that words change their nature: constant windows beside others.
+void propose(const Target& target, std::vector<Proposal>& out) {
+  const uint64_t n = target.words;
+  if (n < 4096 || target.histogram->counts.size() < 2) return;
+  std::vector<uint64_t> cuts{n / 2, n / 4, n - n / 4};
+  const auto constant = [](bits::ConstWords words) {
+    for (size_t i = 1; i < words.count; ++i)
+      if (words.at(i) != words.at(0)) return false;
+    return true;
+  };
+  for (size_t i = 1; i < target.windows.size() && cuts.size() < 7; ++i) {
+    const Window &before = target.windows[i - 1], &window = target.windows[i];
+    if (constant(before.words) == constant(window.words)) continue;
+    const uint64_t end = before.position + before.words.count;
+    cuts.push_back(constant(before.words) ? end : window.position);
+  }
+  for (size_t i = 0; i < cuts.size(); ++i)
+    if (cuts[i] > 0 && cuts[i] < n &&
+        std::find(cuts.begin(), cuts.begin() + static_cast<ptrdiff_t>(i), cuts[i]) ==
+            cuts.begin() + static_cast<ptrdiff_t>(i))
+      out.push_back({{cuts[i]}, {target.dtype, target.dtype}});
+}
+
 }  // namespace
 
 const OpSpec concat_op = {
@@ -65,6 +89,7 @@ const OpSpec concat_op = {
     .child_widths = child_widths,
     .child_lengths = child_lengths,
     .plan = plan,
+    .propose = propose,
 };
 
 }  // namespace brevis::dsl

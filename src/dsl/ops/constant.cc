@@ -2,6 +2,7 @@
 //
 // constant(v): every word is v, v < 2^w. Nothing is stored in frames, so it may stand on the spine and inside regions.
 #include "dsl/op.h"
+#include "dsl/ops/sample.h"
 #include "dsl/plan.h"
 
 namespace brevis::dsl {
@@ -45,6 +46,10 @@ Status plan(const Node& node, uint64_t, uint64_t first, uint64_t count, PlanSink
   return {};
 }
 
+void propose(const Target& target, std::vector<Proposal>& out) {
+  if (target.histogram->counts.size() == 1) out.push_back(proposal({target.histogram->counts[0].first}, 0));
+}
+
 }  // namespace
 
 const OpSpec constant_op = {
@@ -58,6 +63,7 @@ const OpSpec constant_op = {
     .invert = invert,
     .push_down = push_down,
     .plan = plan,
+    .propose = propose,
 };
 
 }  // namespace brevis::dsl

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "dsl/ops/gate.h"
+#include "dsl/ops/sample.h"
 
 namespace brevis::dsl {
 namespace {
@@ -56,6 +57,30 @@ Result<bool> invert(const NodeArgs& args, bits::ConstWords target, std::vector<b
   return true;
 }
 
+constexpr size_t kMeasured = 16384;  // words
+
+// Numbers of children for which the words of each are more alike than all together. Windows are taken to begin at their
+// position.
+void propose(const Target& target, std::vector<Proposal>& out) {
+  const uint64_t sampled = sampled_words(target);
+  if (sampled < 256 || target.histogram->counts.size() < 2) return;
+  for (const size_t k : {2, 3, 4}) {
+    BytePlanes whole(target.width);
+    std::vector<BytePlanes> parts(k, BytePlanes(target.width));
+    const size_t each = std::max<size_t>(1, kMeasured / target.windows.size());
+    for (const Window& window : target.windows)
+      for (size_t i = 0; i < std::min(each, window.words.count); ++i) {
+        whole.add(window.words.at(i));
+        parts[(window.position + i) % k].add(window.words.at(i));
+      }
+    uint64_t apart = 0;
+    for (const BytePlanes& part : parts) apart += part.cost();
+    // Fewer words a table already look like less entropy, by about half a bit a value.
+    const uint64_t slack = k * 256 * 128 * ((target.width + 7) / 8);
+    if (apart + apart / 32 + slack < whole.cost()) out.push_back({{}, std::vector<Dtype>(k, target.dtype)});
+  }
+}
+
 }  // namespace
 
 const OpSpec interleave_op = {
@@ -68,6 +93,7 @@ const OpSpec interleave_op = {
     .period = period,
     .run = run,
     .invert = invert,
+    .propose = propose,
 };
 
 }  // namespace brevis::dsl

@@ -13,6 +13,7 @@
 // Children: P of the node's width, as long as its stream.
 #include "dsl/histogram.h"
 #include "dsl/ops/gate.h"
+#include "dsl/ops/sample.h"
 
 namespace brevis::dsl {
 namespace {
@@ -126,6 +127,25 @@ bool push_down(const NodeArgs& args, const codec::Histogram& target,
   return true;
 }
 
+void propose(const Target& target, std::vector<Proposal>& out) {
+  const auto& counts = target.histogram->counts;
+  const unsigned w = target.width;
+  if (w < 2 || counts.size() < 2) return;
+  const DtypeInfo& info = dtype_info(float_of(target));
+  if (info.sign_bits != 0) out.push_back(proposal({kSignFold, 0}, 1));
+  const uint64_t top = uint64_t{1} << (w - 1);
+  uint64_t least = UINT64_MAX, most = 0, folded = 0;
+  for (const auto& [word, count] : counts) {
+    least = std::min(least, word);
+    most = std::max(most, word);
+    folded = std::max(folded, zigzag_of(word, w));
+  }
+  const auto size = [](uint64_t word) { return static_cast<unsigned>(std::bit_width(word)); };
+  // Small numbers of both signs; small numbers far from zero.
+  if (most >= top && least < top && size(folded) + 1 < w) out.push_back(proposal({kZigzag, 0}, 1));
+  if (least != 0 && size(most - least) < size(most)) out.push_back(proposal({kAdd, least}, 1));
+}
+
 }  // namespace
 
 const OpSpec map_op = {
@@ -139,6 +159,7 @@ const OpSpec map_op = {
     .run = run,
     .invert = invert,
     .push_down = push_down,
+    .propose = propose,
 };
 
 }  // namespace brevis::dsl

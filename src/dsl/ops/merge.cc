@@ -10,6 +10,7 @@
 
 #include "dsl/histogram.h"
 #include "dsl/ops/gate.h"
+#include "dsl/ops/sample.h"
 
 namespace brevis::dsl {
 namespace {
@@ -100,6 +101,56 @@ bool push_down(const NodeArgs& args, const codec::Histogram& target,
   return true;
 }
 
+constexpr unsigned kMostJointBits = 4;  // of a mantissa, coded with the exponent
+
+void propose_float(const DtypeInfo& info, std::vector<std::vector<uint64_t>>& cuts) {
+  // Two mantissa bits are the likeliest to pay, then one; the sign is mostly noise.
+  for (const unsigned joint : {2u, 1u, 3u, 0u, kMostJointBits}) {
+    if (joint > info.mantissa_bits) continue;
+    const uint64_t head = info.exponent_bits + joint, rest = info.mantissa_bits - joint;
+    std::vector<uint64_t> apart{head}, along{info.sign_bits + head};
+    if (info.sign_bits != 0) apart.insert(apart.begin(), info.sign_bits);
+    for (auto* cut : {&apart, &along}) {
+      if (rest != 0) cut->push_back(rest);
+      if (cut->size() > 1) cuts.push_back(*cut);
+      if (joint == 0 || joint == kMostJointBits) break;
+    }
+  }
+  // Low bytes by themselves: quantised or truncated weights repeat there.
+  if (info.mantissa_bits >= 16) {
+    std::vector<uint64_t> bytes{info.sign_bits, info.exponent_bits + uint64_t{2}};
+    for (uint64_t left = info.mantissa_bits - 2u; left > 0; left -= bytes.back())
+      bytes.push_back(left % 8 != 0 ? left % 8 : 8);
+    cuts.push_back(bytes);
+  }
+}
+
+void propose(const Target& target, std::vector<Proposal>& out) {
+  const unsigned w = target.width;
+  std::vector<std::vector<uint64_t>> cuts;
+  if (target.dtype == Dtype::C64 && w == 64) out.push_back({{32, 32}, {Dtype::F32, Dtype::F32}});
+  if (float_of(target) != Dtype::unknown) propose_float(dtype_info(target.dtype), cuts);
+  // Bits that never change, above and below.
+  const uint64_t changing = changing_bits(*target.histogram);
+  if (changing != 0) {
+    const auto low = static_cast<unsigned>(std::countr_zero(changing));
+    const unsigned high = w - static_cast<unsigned>(std::bit_width(changing));
+    std::vector<uint64_t> cut;
+    if (high != 0) cut.push_back(high);
+    cut.push_back(w - high - low);
+    if (low != 0) cut.push_back(low);
+    if (cut.size() > 1) cuts.push_back(cut);
+  }
+  if (w > 8 && w % 8 == 0) cuts.push_back(std::vector<uint64_t>(w / 8, 8));
+  if (w > 16 && w % 16 == 0) cuts.push_back(std::vector<uint64_t>(w / 16, 16));
+  if (w == 8) cuts.push_back({4, 4});
+  if (w == 16) cuts.push_back({12, 4});
+  for (size_t i = 0; i < cuts.size(); ++i)
+    if (std::find(cuts.begin(), cuts.begin() + static_cast<ptrdiff_t>(i), cuts[i]) ==
+        cuts.begin() + static_cast<ptrdiff_t>(i))
+      out.push_back(proposal(cuts[i], cuts[i].size()));
+}
+
 }  // namespace
 
 const OpSpec merge_op = {
@@ -112,6 +163,7 @@ const OpSpec merge_op = {
     .run = run,
     .invert = invert,
     .push_down = push_down,
+    .propose = propose,
 };
 
 }  // namespace brevis::dsl

@@ -11,6 +11,7 @@
 
 #include "dsl/histogram.h"
 #include "dsl/ops/gate.h"
+#include "dsl/ops/sample.h"
 #include "dsl/ops/word_index.h"
 #include "dsl/verify.h"
 
@@ -84,6 +85,14 @@ std::optional<std::vector<uint64_t>> choose_words(const Node& node, const codec:
   return words;
 }
 
+// As many words as the sample has; whether that is all of them is seen when the list is made.
+void propose(const Target& target, std::vector<Proposal>& out) {
+  const uint64_t size = target.histogram->counts.size();
+  if (size < 2 || size > kMaxWordListSize || 4 * size > target.histogram->total()) return;
+  const auto width = static_cast<unsigned>(std::bit_width(size - 1));
+  if (width < target.width) out.push_back(proposal({size}, 1));
+}
+
 }  // namespace
 
 const OpSpec palette_op = {
@@ -98,6 +107,7 @@ const OpSpec palette_op = {
     .invert = invert,
     .push_down = push_down,
     .choose_words = choose_words,
+    .propose = propose,
 };
 
 }  // namespace brevis::dsl

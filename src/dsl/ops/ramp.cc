@@ -4,6 +4,7 @@
 // Inside a region word j of a frame takes i = j + the place of the frame's first word in the region's stream, at every
 // node, so that a ramp beside a literal goes on from frame to frame.
 #include "dsl/op.h"
+#include "dsl/ops/sample.h"
 #include "dsl/plan.h"
 
 namespace brevis::dsl {
@@ -53,6 +54,18 @@ Status plan(const Node& node, uint64_t, uint64_t first, uint64_t count, PlanSink
   return {};
 }
 
+void propose(const Target& target, std::vector<Proposal>& out) {
+  const Window& first = target.windows.front();
+  if (first.words.count < 3) return;
+  const uint64_t mask = bits::low_mask(target.width);
+  const uint64_t step = (first.words.at(1) - first.words.at(0)) & mask;
+  const uint64_t v = (first.words.at(0) - first.position * step) & mask;
+  for (const Window& window : target.windows)
+    for (size_t i = 0; i < window.words.count; ++i)
+      if (window.words.at(i) != ((v + (window.position + i) * step) & mask)) return;
+  if (step != 0) out.push_back(proposal({v, step}, 0));
+}
+
 }  // namespace
 
 const OpSpec ramp_op = {
@@ -65,6 +78,7 @@ const OpSpec ramp_op = {
     .run = run,
     .invert = invert,
     .plan = plan,
+    .propose = propose,
 };
 
 }  // namespace brevis::dsl

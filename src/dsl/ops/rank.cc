@@ -12,9 +12,11 @@
 //           after the one before, the first at G[0].
 // Refused:  ranks above T, a position outside the stream or without rank T, another number of ranks T than m.
 #include <algorithm>
+#include <functional>
 
 #include "dsl/histogram.h"
 #include "dsl/ops/gate.h"
+#include "dsl/ops/sample.h"
 #include "dsl/ops/word_index.h"
 #include "dsl/verify.h"
 
@@ -165,6 +167,20 @@ std::optional<std::vector<uint64_t>> choose_words(const Node& node, const codec:
   return words;
 }
 
+void propose(const Target& target, std::vector<Proposal>& out) {
+  const auto& counts = target.histogram->counts;
+  std::vector<uint64_t> frequencies;
+  for (const auto& entry : counts) frequencies.push_back(entry.second);
+  std::sort(frequencies.begin(), frequencies.end(), std::greater<>());
+  const uint64_t total = target.histogram->total();
+  for (const uint64_t t : {63, 31, 15, 7, 3, 1}) {
+    if (frequencies.size() <= t || rank_bits(t) >= target.width) continue;
+    uint64_t listed = 0;
+    for (size_t i = 0; i < t; ++i) listed += frequencies[i];
+    if (listed >= total - total / 8) out.push_back(proposal({t}, 3));
+  }
+}
+
 }  // namespace
 
 const OpSpec rank_op = {
@@ -181,6 +197,7 @@ const OpSpec rank_op = {
     .push_down = push_down,
     .choose_words = choose_words,
     .guess = guess,
+    .propose = propose,
 };
 
 }  // namespace brevis::dsl

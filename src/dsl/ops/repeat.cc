@@ -2,7 +2,10 @@
 //
 // repeat(k; P): P's stream k >= 2 times. A range is planned from at most one period of the child; the rest of it is a
 // copy of what then stands in the output already, so that a period of one word costs no more pieces than a long one.
+#include <cstring>
+
 #include "dsl/op.h"
+#include "dsl/ops/sample.h"
 #include "dsl/plan.h"
 
 namespace brevis::dsl {
@@ -36,6 +39,30 @@ Status plan(const Node& node, uint64_t n, uint64_t first, uint64_t count, PlanSi
   return {};
 }
 
+constexpr uint64_t kMostPeriod = 8192;
+
+// The least period that all windows have, and halves, whose equality no window shows.
+void propose(const Target& target, std::vector<Proposal>& out) {
+  const uint64_t n = target.words;
+  if (n < 4) return;
+  const bits::ConstWords first = target.windows.front().words;
+  const auto has_period = [&](uint64_t period) {
+    return std::all_of(target.windows.begin(), target.windows.end(), [&](const Window& window) {
+      if (window.words.count <= period) return true;
+      const size_t lane = window.words.lane();
+      return std::memcmp(window.words.data, window.words.data + period * lane, (window.words.count - period) * lane) ==
+             0;
+    });
+  };
+  for (uint64_t period = 1; period <= std::min<uint64_t>(kMostPeriod, first.count / 2); ++period) {
+    if (n % period != 0 || n / period < 2 || first.at(0) != first.at(period) || !has_period(period)) continue;
+    out.push_back({{n / period}, {target.dtype}});
+    break;
+  }
+  if (n % 2 == 0 && n >= 4096 && (out.empty() || out.back().params != std::vector<uint64_t>{2}))
+    out.push_back({{2}, {target.dtype}});
+}
+
 }  // namespace
 
 const OpSpec repeat_op = {
@@ -46,6 +73,7 @@ const OpSpec repeat_op = {
     .child_widths = child_widths,
     .child_lengths = child_lengths,
     .plan = plan,
+    .propose = propose,
 };
 
 }  // namespace brevis::dsl

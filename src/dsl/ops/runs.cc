@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "dsl/ops/gate.h"
+#include "dsl/ops/sample.h"
 #include "dsl/verify.h"
 
 namespace brevis::dsl {
@@ -72,6 +73,15 @@ Result<bool> invert(const NodeArgs&, bits::ConstWords target, std::vector<bits::
   return true;
 }
 
+void propose(const Target& target, std::vector<Proposal>& out) {
+  uint64_t pairs = 0, equal = 0;
+  for_pairs(target, 1, sampled_words(target), [&](uint64_t word, uint64_t before) {
+    equal += word == before;
+    ++pairs;
+  });
+  if (4 * equal > 3 * pairs && target.histogram->counts.size() > 1) out.push_back({{}, {target.dtype, Dtype::unknown}});
+}
+
 }  // namespace
 
 const OpSpec runs_op = {
@@ -84,6 +94,7 @@ const OpSpec runs_op = {
     .child_lengths = child_lengths,
     .run = run,
     .invert = invert,
+    .propose = propose,
 };
 
 }  // namespace brevis::dsl

@@ -9,8 +9,10 @@
 // Word:     out[i] = H[i] for i < stride, then out[i - stride] f P[i - stride], modulo 2^w. Restarts at each frame.
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "dsl/ops/gate.h"
+#include "dsl/ops/sample.h"
 #include "dsl/verify.h"
 
 namespace brevis::dsl {
@@ -90,6 +92,59 @@ Result<bool> invert(const NodeArgs& args, bits::ConstWords target, std::vector<b
   return true;
 }
 
+constexpr size_t kScreened = 1024;   // pairs that decide whether a stride is looked at closely
+constexpr size_t kMeasured = 16384;  // pairs for that look
+constexpr size_t kMostStrides = 3;
+
+// Mean size of a difference is well below that of a word.
+bool is_close(const Target& target, uint64_t stride) {
+  uint64_t words = 0, differences = 0;
+  const uint64_t mask = bits::low_mask(target.width);
+  for_pairs(target, stride, kScreened, [&](uint64_t word, uint64_t before) {
+    words += static_cast<uint64_t>(std::bit_width(word));
+    differences += static_cast<uint64_t>(std::bit_width(zigzag_of((word - before) & mask, target.width)));
+  });
+  return words != 0 && 8 * differences < 7 * words;
+}
+
+// Strides of the shape (a row, an image) and small ones, where differences cost less than words.
+void propose(const Target& target, std::vector<Proposal>& out) {
+  if (target.width < 2 || target.histogram->counts.size() < 2) return;
+  std::vector<uint64_t> strides;
+  uint64_t product = 1;
+  for (size_t k = target.shape.size(); k-- > 1;) {
+    if (target.shape[k] == 0 || product > (uint64_t{1} << kPositionBits) / target.shape[k]) break;
+    product *= target.shape[k];
+    strides.push_back(product);
+  }
+  for (const uint64_t small : {1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512}) strides.push_back(small);
+  struct Found {
+    uint64_t cost, stride, function;
+    bool operator<(const Found& other) const { return std::tie(cost, stride) < std::tie(other.cost, other.stride); }
+  };
+  std::vector<Found> found;
+  const uint64_t mask = bits::low_mask(target.width);
+  for (size_t i = 0; i < strides.size(); ++i) {
+    const bool known = std::find(strides.begin(), strides.begin() + static_cast<ptrdiff_t>(i), strides[i]) !=
+                       strides.begin() + static_cast<ptrdiff_t>(i);
+    if (known || !is_close(target, strides[i])) continue;
+    BytePlanes words(target.width), sums(target.width), xors(target.width);
+    uint64_t pairs = 0;
+    for_pairs(target, strides[i], kMeasured, [&](uint64_t word, uint64_t before) {
+      words.add(word);
+      sums.add(zigzag_of((word - before) & mask, target.width));
+      xors.add(word ^ before);
+      ++pairs;
+    });
+    const uint64_t cost = std::min(sums.cost(), xors.cost());
+    if (cost + cost / 16 < words.cost())
+      found.push_back({cost / pairs, strides[i], sums.cost() <= xors.cost() ? kAdd : kXor});
+  }
+  std::sort(found.begin(), found.end());
+  for (size_t i = 0; i < std::min(found.size(), kMostStrides); ++i)
+    out.push_back({{found[i].function, found[i].stride}, {target.dtype, Dtype::unknown}});
+}
+
 }  // namespace
 
 const OpSpec scan_op = {
@@ -103,6 +158,7 @@ const OpSpec scan_op = {
     .period = period,
     .run = run,
     .invert = invert,
+    .propose = propose,
 };
 
 }  // namespace brevis::dsl

@@ -9,6 +9,7 @@
 // Refused:  another number of ones in M than m.
 #include "dsl/histogram.h"
 #include "dsl/ops/gate.h"
+#include "dsl/ops/sample.h"
 
 namespace brevis::dsl {
 namespace {
@@ -84,6 +85,13 @@ bool push_down(const NodeArgs&, const codec::Histogram& target,
   return true;
 }
 
+void propose(const Target& target, std::vector<Proposal>& out) {
+  const auto& counts = target.histogram->counts;
+  if (target.width < 2 || counts.size() < 3 || counts.front().first != 0) return;
+  const uint64_t zeros = counts.front().second, total = target.histogram->total();
+  if (16 * zeros > total && 64 * (total - zeros) > total) out.push_back({{}, {Dtype::unknown, target.dtype}});
+}
+
 }  // namespace
 
 const OpSpec zeros_op = {
@@ -97,6 +105,7 @@ const OpSpec zeros_op = {
     .run = run,
     .invert = invert,
     .push_down = push_down,
+    .propose = propose,
 };
 
 }  // namespace brevis::dsl
