@@ -107,8 +107,9 @@ struct RansEncoder {
 
 // A prefix code: codes are read lowest bit first.
 struct HuffmanDecoder {
+  static constexpr unsigned kSymbolShift = 16;
   unsigned table_bits;      // the longest code, 1..12
-  const uint16_t* entries;  // by the next table_bits bits: symbol | length << 12
+  const uint32_t* entries;  // by the next table_bits bits: length | symbol << 16
 };
 // One of the streams that are decoded side by side.
 struct HuffmanStream {
@@ -207,6 +208,7 @@ void fill_avx2(Kernels& table);
 void fill_avx2_words(Kernels& table);
 void fill_avx2_offset(Kernels& table);
 void fill_avx2_rans(Kernels& table);
+void fill_avx2_huffman(Kernels& table);
 bool cpu_has_avx512();
 void fill_avx512(Kernels& table);
 void fill_avx512_words(Kernels& table);

@@ -99,19 +99,19 @@ class HuffmanTable final : public Table {
 
   void fill_entries() const {
     const size_t size = size_t{1} << longest_;
-    entries_ = std::make_unique<uint16_t[]>(size);
+    entries_ = std::make_unique_for_overwrite<uint32_t[]>(size);  // a complete code fills it
     for (size_t s = 0; s < codes_.size(); ++s) {
       const auto [bits, length] = codes_[s];
       if (length == 0) continue;
       for (size_t at = bits; at < size; at += size_t{1} << length)
-        entries_[at] = static_cast<uint16_t>(s | length << 12);
+        entries_[at] = static_cast<uint32_t>(s << bits::HuffmanDecoder::kSymbolShift | length);
     }
   }
 
   std::vector<Code> codes_;
   unsigned longest_ = 0;
   mutable std::once_flag entries_once_;  // made when first needed: packing does without
-  mutable std::unique_ptr<uint16_t[]> entries_;
+  mutable std::unique_ptr<uint32_t[]> entries_;
 };
 
 const HuffmanTable& own(const Table* table) { return *static_cast<const HuffmanTable*>(table); }
@@ -180,9 +180,9 @@ Status finish(const bits::HuffmanDecoder& decoder, bits::HuffmanStream stream, T
     uint32_t window = 0;
     for (size_t i = byte; i < std::min(byte + 3, stream.bytes); ++i)
       window |= uint32_t{stream.data[i]} << 8 * (i - byte);
-    const uint16_t entry = decoder.entries[window >> stream.bit % 8 & mask];
-    out[stream.at++] = static_cast<T>(entry & 0xfff);
-    stream.bit += entry >> 12;
+    const uint32_t entry = decoder.entries[window >> stream.bit % 8 & mask];
+    out[stream.at++] = static_cast<T>(entry >> bits::HuffmanDecoder::kSymbolShift);
+    stream.bit += entry % 64;
     if (stream.bit > end) return corrupt_payload("a stream ends inside a code");
   }
   if (end - stream.bit >= 8) return corrupt_payload("bytes are left over in a stream");

@@ -44,6 +44,7 @@ const Subject kSubjects[] = {
      "merge(1, 9, 6; literal(packed), rank(31; literal(alias), literal(packed), literal(packed)), literal(packed))"},
     {"BF16 k=2", Dtype::BF16, 16,
      "merge(1, 10, 5; literal(packed), rank(63; literal(alias), literal(packed), literal(packed)), literal(packed))"},
+    {"BF16 huffman", Dtype::BF16, 16, "merge(1, 11, 4; literal(packed), literal(huffman), literal(packed))"},
     {"F16 k=1", Dtype::F16, 16, "merge(1, 6, 9; literal(packed), literal(alias), literal(packed))"},
     {"F16 k=2", Dtype::F16, 16,
      "merge(1, 7, 8; literal(packed), rank(63; literal(alias), literal(packed), literal(packed)), literal(packed))"},
@@ -129,7 +130,7 @@ Packed pack(const Subject& subject, size_t bytes) {
 
 void report(const Subject& subject, const Packed& packed, const std::vector<Way>& ways) {
   const double copy = median(ways[0].times), size = static_cast<double>(packed.original.size());
-  std::printf("%-10s %6.3f bits/word |", subject.name,
+  std::printf("%-12s %6.3f bits/word |", subject.name,
               8.0 * static_cast<double>(packed.bytes) * packed.word_bytes / size);
   for (const Way& way : ways) {
     const double time = median(way.times);
