@@ -12,6 +12,8 @@
 #include "base/coding.h"
 #include "bits/kernels.h"
 #include "dsl/fused.h"
+#include "dsl/histogram.h"
+#include "dsl/verify.h"
 
 namespace brevis::dsl {
 namespace {
@@ -127,7 +129,7 @@ class Encoder {
   Result<bool> encode_field(uint32_t at, const Node& child, bits::ConstWords target, unsigned shift) {
     const bool listed = child.op == OpId::rank || child.op == OpId::palette;
     if (listed && stands_on_alias(bound_.program().nodes(), at) && child.width <= 16 &&
-        bound_.tables(child.slot).size() == 1)
+        target.count <= uint64_t{1} << kPositionBits)
       return encode_listed(child, target, shift);
     const Stream field(child.width, target.count);
     bits::kernels().take_field(target, shift, field.words);
@@ -146,9 +148,37 @@ class Encoder {
     if (b != 0) bits::kernels().pack_field(target, shift, b, payloads_.data() + start + 1);
   }
 
+  // As choose_own(): of a rank's lists the one with the fewest exceptions, of a palette's one without.
+  static std::optional<size_t> choose_list(const Node& node, std::span<const SlotTable> tables, bits::ConstWords target,
+                                           unsigned shift) {
+    if (tables.size() == 1) return 0;
+    const Stream field(node.width, target.count);
+    bits::kernels().take_field(target, shift, field.words);
+    const codec::Histogram histogram = histogram_of(field.words);
+    std::optional<size_t> best;
+    uint64_t most = 0;  // words that are listed
+    for (size_t i = 0; i < tables.size(); ++i) {
+      uint64_t listed = 0;
+      auto word = tables[i].list->words.begin();
+      for (const auto& [seen, count] : histogram.counts) {
+        word = std::lower_bound(word, tables[i].list->words.end(), seen);
+        if (word != tables[i].list->words.end() && *word == seen) listed += count;
+      }
+      if (best && listed <= most) continue;
+      best = i;
+      most = listed;
+    }
+    if (node.op == OpId::palette && most != target.count) return std::nullopt;
+    return best;
+  }
+
   // A field under a rank or palette of at most 63 or 64 words.
   Result<bool> encode_listed(const Node& node, bits::ConstWords target, unsigned shift) {
-    const std::vector<uint64_t>& list = bound_.tables(node.slot)[0].list->words;
+    const std::span<const SlotTable> tables = bound_.tables(node.slot);
+    const std::optional<size_t> choice = choose_list(node, tables, target, shift);
+    if (!choice) return false;
+    if (tables.size() > 1) header_.push_back(static_cast<uint8_t>(*choice));
+    const std::vector<uint64_t>& list = tables[*choice].list->words;
     // Words that are not listed: the exceptions' rank, or a place that no alias table has.
     const uint8_t other = node.op == OpId::rank ? static_cast<uint8_t>(list.size()) : 0xff;
     std::vector<uint8_t> table((size_t{1} << node.width) + 3, other);

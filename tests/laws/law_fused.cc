@@ -261,6 +261,37 @@ TEST_CASE("fused: what the nodes cannot express is not encoded either") {
   }
 }
 
+TEST_CASE("fused: of sets of tables the same are chosen") {
+  Random random(4);
+  size_t tried = 0;
+  for (unsigned trial = 0; trial < 300; ++trial) {
+    const Shape shape = random_shape(random);
+    const auto program = test::program_of(test::typed(shape.width, shape.text));
+    std::vector<bits::OwnedWords> words;
+    std::vector<std::vector<dsl::SlotTable>> tables(program->slots().size());
+    for (unsigned i = 0; i < 4; ++i) {
+      words.push_back(draw_words(random, shape, 1 + random.below(3000)));
+      const auto trained = test::must(dsl::train(*program, 0, 1, words.back().count(), [&](uint64_t) {
+        return Result<bits::ConstWords>(words.back().view());
+      }));
+      for (size_t slot = 0; trained && slot < trained->size(); ++slot)
+        tables[slot].push_back(test::must(dsl::load_slot(*program, program->slots()[slot], (*trained)[slot])));
+    }
+    if (tables.empty() || tables[0].empty()) continue;
+    const auto fused = test::must(dsl::BoundProgram::bind(program, tables)),
+               plain = test::must(dsl::BoundProgram::bind(program, tables, false));
+    CAPTURE(shape.text);
+    for (const auto& some : words) {
+      const auto stored = test::encode(*plain, some.view());
+      REQUIRE(test::encode(*fused, some.view()) == stored);
+      if (!stored) continue;
+      compare({fused, plain}, *stored, some.count(), random.below(9));
+      ++tried;
+    }
+  }
+  CHECK(tried > 300);
+}
+
 // Tables whose symbols go beyond what a rank or palette has words for.
 TEST_CASE("fused: symbols without a word are refused when they come, and only then") {
   const auto program = test::program_of(
