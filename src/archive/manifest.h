@@ -96,8 +96,8 @@ Result<Manifest> decode_manifest(ByteSpan index, uint64_t original_size, uint64_
 Status derive_record(const Manifest& manifest, Record& record, uint64_t first_frame);
 
 // The index as it stands in the file: one zstd frame that declares its content size. Errors: invalid_argument beyond
-// kMaxIndexBytes; internal.
-Result<ByteVector> pack_index(ByteSpan index);
+// kMaxIndexBytes; internal. `beside`: bytes of the frames; the smaller the index beside them, the less effort it gets.
+Result<ByteVector> pack_index(ByteSpan index, uint64_t beside = 0);
 // The gate of the stored form. Errors: corrupt; nothing is allocated beyond the bounds of format.h.
 Result<ByteVector> unpack_index(ByteSpan stored);
 

@@ -114,7 +114,7 @@ Result<Writer::Sealed> Writer::seal(uint32_t mode, int64_t atime_ns, int64_t mti
   if (auto checked = decode_manifest(index, manifest_.original_size, index_offset); !checked)
     return make_error(Errc::invalid_argument,
                       path_ + ": the parts do not make an archive: " + checked.error().message());
-  BREVIS_ASSIGN(const ByteVector stored, pack_index(index));
+  BREVIS_ASSIGN(const ByteVector stored, pack_index(index, index_offset));
   const Digest id = xxh3_128(index);
 
   ByteVector footer;

@@ -2,6 +2,7 @@
 //
 // zstd: one zstd frame of the lanes' bytes. For text, repeats and structure that no other node caught.
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <array>
@@ -12,12 +13,14 @@
 #include "bits/kernels.h"
 #include "bits/log2.h"
 #include "codec/codec.h"
+#include "codec/zstd_size.h"
 
 namespace brevis::codec {
 namespace {
 
 // Part of what makes archives reproducible. Readers do not care.
 constexpr int kLevel = 12;
+constexpr int kFastLevel = 1;  // of a first look
 
 struct FreeContexts {
   void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
@@ -48,23 +51,26 @@ Status decode(const Table*, ByteSpan payload, bits::Words out) {
   return {};
 }
 
-Status encode(const Table*, bits::ConstWords in, ByteVector& out) {
-  if (in.count == 0) return {};
+// Appends one zstd frame; libzstd's result.
+size_t compress(ByteSpan bytes, int level, ByteVector& out) {
   thread_local const std::unique_ptr<ZSTD_CCtx, FreeContexts> context(ZSTD_createCCtx());
-  if (context == nullptr) return make_error(Errc::internal, "zstd: no memory to encode");
+  if (context == nullptr) return static_cast<size_t>(-ZSTD_error_memory_allocation);
   ZSTD_CCtx* const zstd = context.get();
   ZSTD_CCtx_reset(zstd, ZSTD_reset_session_and_parameters);
-  ZSTD_CCtx_setParameter(zstd, ZSTD_c_compressionLevel, kLevel);
+  ZSTD_CCtx_setParameter(zstd, ZSTD_c_compressionLevel, level);
   ZSTD_CCtx_setParameter(zstd, ZSTD_c_contentSizeFlag, 1);
   ZSTD_CCtx_setParameter(zstd, ZSTD_c_checksumFlag, 0);
   const size_t at = out.size();
-  out.resize(at + ZSTD_compressBound(in.bytes()));
-  const size_t size = ZSTD_compress2(zstd, out.data() + at, out.size() - at, in.data, in.bytes());
-  if (ZSTD_isError(size)) {
-    out.resize(at);
-    return make_error(Errc::internal, std::string("zstd: ") + ZSTD_getErrorName(size));
-  }
-  out.resize(at + size);
+  out.resize(at + ZSTD_compressBound(bytes.size()));
+  const size_t size = ZSTD_compress2(zstd, out.data() + at, out.size() - at, bytes.data(), bytes.size());
+  out.resize(ZSTD_isError(size) ? at : at + size);
+  return size;
+}
+
+Status encode(const Table*, bits::ConstWords in, ByteVector& out) {
+  if (in.count == 0) return {};
+  const size_t size = compress(in.byte_span(), kLevel, out);
+  if (ZSTD_isError(size)) return make_error(Errc::internal, std::string("zstd: ") + ZSTD_getErrorName(size));
   return {};
 }
 
@@ -83,6 +89,13 @@ uint64_t estimate(const Table*, const Histogram& histogram) {
 }
 
 }  // namespace
+
+size_t zstd_fast_size(ByteSpan bytes) {
+  thread_local ByteVector scratch;
+  scratch.clear();
+  const size_t size = compress(bytes, kFastLevel, scratch);
+  return ZSTD_isError(size) ? bytes.size() : size;
+}
 
 const CodecSpec zstd_codec = {.id = CodecId::zstd,
                               .name = "zstd",

@@ -2,7 +2,9 @@
 #include "synth/choose.h"
 
 #include <algorithm>
+#include <array>
 
+#include "bits/kernels.h"
 #include "dsl/encode.h"
 #include "dsl/verify.h"
 #include "synth/complete.h"
@@ -84,6 +86,71 @@ std::vector<const Expr*> probe(const std::vector<const Expr*>& structures, const
   return out;
 }
 
+constexpr uint64_t kHintWindows = 8, kHintWords = 4096;  // looked at for hints
+constexpr uint64_t kDeltaWords = 2048;                   // of each for the one about deltas
+constexpr uint64_t kDeltasOf = 64;                       // deltas have to save one bit in so many
+constexpr uint64_t kZerosOf = 64;                        // one word in so many is zero
+
+// Whether differences of neighbours say in about as few bits, byte by byte, what the words say.
+bool hint_of_deltas(std::span<const bits::ConstWords> windows) {
+  const unsigned bytes = windows[0].width / 8;
+  std::vector<std::array<uint32_t, 256>> plain(bytes), deltas(bytes);
+  for (const auto& window : windows) {
+    uint64_t last = 0;
+    for (size_t i = 0; i < std::min<size_t>(window.count, kDeltaWords); ++i) {
+      const uint64_t word = window.at(i), delta = word - last;
+      last = word;
+      for (unsigned byte = 0; byte < bytes; ++byte) {
+        ++plain[byte][word >> 8 * byte & 0xff];
+        ++deltas[byte][delta >> 8 * byte & 0xff];
+      }
+    }
+  }
+  const auto cost = [](const std::vector<std::array<uint32_t, 256>>& counts) {
+    uint64_t sum = 0;
+    for (const auto& byte : counts) {
+      codec::Histogram histogram{8, {}};
+      for (size_t v = 0; v < 256; ++v)
+        if (byte[v] != 0) histogram.counts.emplace_back(v, byte[v]);
+      sum += entropy_cost(histogram);
+    }
+    return sum;
+  };
+  const uint64_t before = cost(plain);
+  return cost(deltas) < before + before / kDeltasOf;
+}
+
+struct Halves {
+  std::vector<bits::OwnedWords> owned;
+  std::vector<bits::ConstWords> views;
+};
+
+// The top 16 bits of wider words, which may repeat where the bits below do not.
+Halves top_halves(std::span<const bits::ConstWords> windows) {
+  Halves out;
+  for (const auto& window : windows) {
+    out.owned.emplace_back(16, window.count);
+    bits::kernels().take_field(window, window.width - 16, out.owned.back().words());
+  }
+  for (const auto& words : out.owned) out.views.push_back(words.view());
+  return out;
+}
+
+Result<Hints> take_hints(const Stream& stream, const StreamStats& stats) {
+  const uint64_t windows = std::min(kHintWindows, std::max<uint64_t>(1, stream.words / kHintWords));
+  const uint64_t size = std::min(kHintWords, stream.words);
+  std::vector<bits::OwnedWords> owned;
+  std::vector<bits::ConstWords> views;
+  for (uint64_t w = 0; w < windows; ++w) {
+    owned.emplace_back(stream.width, size);
+    BREVIS_TRY(stream.read(windows == 1 ? 0 : (stream.words - size) / (windows - 1) * w, owned.back().words()));
+  }
+  for (const auto& window : owned) views.push_back(window.view());
+  bool repeats = repeats_itself(views);
+  if (!repeats && stream.width > 16) repeats = repeats_itself(top_halves(views).views);
+  return Hints{repeats, hint_of_deltas(views), stats.top[0] >= stats.words / kZerosOf};
+}
+
 // What is best for a part of the stream on its own may be best for all parts with tables of their own.
 std::vector<Candidate> parts_candidates(const Stream& stream, const StreamStats& stats, uint64_t frame_words,
                                         const std::vector<StreamStats>& parts) {
@@ -119,11 +186,12 @@ std::vector<Expr> scans(const Stream& stream, Fields& fields, const Sample& samp
 }
 
 // Known-good structures with their costs, cheapest first; ties keep their order.
-std::vector<Candidate> known_candidates(const Stream& stream, Fields& fields, const Sample& sample,
-                                        const std::vector<StreamStats>& parts) {
+Result<std::vector<Candidate>> known_candidates(const Stream& stream, Fields& fields,
+                                                const std::vector<StreamStats>& parts) {
+  BREVIS_ASSIGN(const Hints hints, take_hints(stream, fields.stats()));
   const uint64_t frame_words = fields.frame_words();
   const size_t limit = parts.empty() ? 1 : kPricedByStatistics;
-  const std::vector<Structure> structures = known_good(stream.dtype, fields, limit);
+  const std::vector<Structure> structures = known_good(stream.dtype, fields, limit, hints);
   std::vector<Candidate> out = parts_candidates(stream, fields.stats(), frame_words, parts);
   std::vector<const Expr*> unpriced;
   for (const Structure& structure : structures) {
@@ -135,6 +203,7 @@ std::vector<Candidate> known_candidates(const Stream& stream, Fields& fields, co
       unpriced.push_back(&structure.expr);
     }
   }
+  BREVIS_ASSIGN(const Sample sample, draw(stream, frame_words));
   const std::vector<Expr> differences = scans(stream, fields, sample);
   for (const Expr& structure : differences) unpriced.push_back(&structure);
   for (const Expr* structure : probe(unpriced, sample, stream.words))
@@ -263,12 +332,15 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
     BREVIS_ASSIGN(auto choice, like_mate(stream, fields, entropy, options));
     if (choice) return std::move(*choice);
   }
-  BREVIS_ASSIGN(const Sample sample, draw(stream, frame_words));
   std::vector<Candidate> candidates;
-  if (options.wanted)
+  if (options.wanted) {
+    BREVIS_ASSIGN(const Sample sample, draw(stream, frame_words));
     if (auto candidate = price(options.wanted->expr(), sample.views, stream.words))
       candidates.push_back(std::move(*candidate));
-  if (candidates.empty()) candidates = known_candidates(stream, fields, sample, options.parts);
+  }
+  if (candidates.empty()) {
+    BREVIS_ASSIGN(candidates, known_candidates(stream, fields, options.parts));
+  }
   if (offset) {
     const uint64_t limit = candidates.empty() ? UINT64_MAX : candidates.front().cost;
     BREVIS_ASSIGN(auto choice, with_offset(stream, *offset, frame_words, limit, options));

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "bits/log2.h"
+#include "codec/zstd_size.h"
 #include "dsl/encode.h"
 #include "dsl/op.h"
 
@@ -192,33 +193,18 @@ std::optional<uint64_t> encoded_cost(const codec::CodecSpec& spec, std::span<con
   return (payload.size() + 4 * frames.size()) * 8 * kBit + words * decode_price(spec.id);
 }
 
+// Whether zstd at its best may get below a cost, as a fast run of it tells: the slow one saves a fifth at most on
+// weights, a third on text.
+bool zstd_may_reach(std::span<const bits::ConstWords> frames, uint64_t cost) {
+  uint64_t bytes = 0;
+  for (const auto& frame : frames) bytes += codec::zstd_fast_size(frame.byte_span());
+  return bytes * 8 * kBit / 3 * 2 < cost;
+}
+
 Histogram histogram_of_all(std::span<const bits::ConstWords> frames) {
   Histogram sum = dsl::histogram_of(frames.front());
   for (const auto& frame : frames.subspan(1)) dsl::add_histogram(sum, dsl::histogram_of(frame));
   return sum;
-}
-
-// Whether a stream repeats itself enough for zstd to find something that order-0 codecs do not see: the share of places
-// whose 16 bytes stood before, by a hash table of one entry a bucket. Streams too short to waste time on always may.
-bool repeats_itself(std::span<const bits::ConstWords> frames) {
-  constexpr size_t kShort = 4096, kReach = 16, kLogTable = 15;
-  constexpr uint64_t kShareOf = 64;  // one place in 64
-  uint64_t places = 0, repeats = 0;
-  std::vector<uint64_t> seen(size_t{1} << kLogTable);
-  for (const auto& frame : frames) {
-    const ByteSpan bytes = frame.byte_span();
-    for (size_t i = 0; i + kReach <= bytes.size(); ++i) {
-      uint64_t a, b;
-      std::memcpy(&a, bytes.data() + i, 8);
-      std::memcpy(&b, bytes.data() + i + 8, 8);
-      const uint64_t hash = (a ^ (b << 23 | b >> 41)) * 0x9e3779b97f4a7c15u;
-      uint64_t& entry = seen[hash >> (64 - kLogTable)];
-      repeats += entry == hash;
-      entry = hash;
-      ++places;
-    }
-  }
-  return places < kShort || repeats * kShareOf >= places;
 }
 
 std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits::ConstWords> frames) {
@@ -239,7 +225,7 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
   }
   Pick pick = pick_order0(histogram, frames.size(), kNever);
   const auto& zstd = *codec::find_codec(static_cast<uint64_t>(CodecId::zstd));
-  if (zstd.accepts(histogram.width) && repeats_itself(frames)) {
+  if (zstd.accepts(histogram.width) && repeats_itself(frames) && zstd_may_reach(frames, pick.cost)) {
     const auto cost = encoded_cost(zstd, frames, nullptr);
     if (cost && *cost < pick.cost) pick = {CodecId::zstd, *cost};
   }
@@ -250,6 +236,28 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
 }  // namespace
 
 uint64_t slow_decode_price() { return std::min(decode_price(CodecId::rans), decode_price(CodecId::huffman)); }
+
+// The share of words from which on 16 bytes stood before, by a hash table of one entry a bucket.
+bool repeats_itself(std::span<const bits::ConstWords> frames) {
+  constexpr size_t kShort = 4096, kReach = 16, kLogTable = 15;
+  constexpr uint64_t kShareOf = 64;  // one place in 64
+  uint64_t places = 0, repeats = 0;
+  std::vector<uint64_t> seen(size_t{1} << kLogTable);
+  for (const auto& frame : frames) {
+    const ByteSpan bytes = frame.byte_span();
+    for (size_t i = 0; i + kReach <= bytes.size(); i += frame.lane()) {
+      uint64_t a, b;
+      std::memcpy(&a, bytes.data() + i, 8);
+      std::memcpy(&b, bytes.data() + i + 8, 8);
+      const uint64_t hash = (a ^ (b << 23 | b >> 41)) * 0x9e3779b97f4a7c15u;
+      uint64_t& entry = seen[hash >> (64 - kLogTable)];
+      repeats += entry == hash;
+      entry = hash;
+      ++places;
+    }
+  }
+  return places < kShort || repeats * kShareOf >= places;
+}
 
 uint64_t position_cost(uint64_t words, uint64_t others) {
   if (others == 0) return 0;

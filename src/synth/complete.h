@@ -28,6 +28,10 @@ std::optional<Completed> complete_order0(const dsl::Expr& structure, const codec
 // `frames`: sample windows, each standing for a frame. All of one width.
 std::optional<Completed> complete_sampled(const dsl::Expr& structure, std::span<const bits::ConstWords> frames);
 
+// Whether a stream repeats itself enough for zstd to find something that order-0 codecs do not see. Streams too short
+// to waste time on always may.
+bool repeats_itself(std::span<const bits::ConstWords> frames);
+
 // Positions of exceptions have no order-0 statistics, but their number has: `others` of them among `words` places cost
 // about log2 of the mean gap and a little more each, packed.
 uint64_t position_cost(uint64_t words, uint64_t others);

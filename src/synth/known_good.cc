@@ -150,18 +150,15 @@ Expr byte_split(unsigned width, const Expr& leaf) {
   return out;
 }
 
-// Structures that statistics do not price: sizes come from samples.
-void add_structured(unsigned width, std::vector<Expr>& out) {
+// Structures that statistics do not price: sizes come from samples. Bytes apart, each in whatever codec suits it.
+void add_structured(unsigned width, const Hints& hints, std::vector<Expr>& out) {
   const Expr plain = width == 8 ? lit() : byte_split(width, lit());
-  out.push_back(lit(CodecId::zstd));
-  if (width == 8) {
-    out.push_back(lit());
-  } else {
+  if (hints.repeats) {
+    out.push_back(lit(CodecId::zstd));
     out.push_back(plain);
-    out.push_back(byte_split(width, lit(CodecId::zstd)));
-    out.push_back({OpId::scan, {1, 1}, {lit(CodecId::raw), plain}});
   }
-  out.push_back({OpId::zeros, {}, {lit(), plain}});
+  if (hints.deltas && width != 8) out.push_back({OpId::scan, {1, 1}, {lit(CodecId::raw), plain}});
+  if (hints.zeros) out.push_back({OpId::zeros, {}, {lit(), plain}});
 }
 
 // A pair of equal halves, such as the two floats of a complex word.
@@ -207,7 +204,7 @@ void add_casts(const StreamStats& stats, const std::vector<Cut>& cuts, std::vect
 
 }  // namespace
 
-std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit) {
+std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit, const Hints& hints) {
   const StreamStats& stats = fields.stats();
   const Layout layout = layout_of(dtype);
   Cuts gathered(fields, limit == 1);
@@ -227,7 +224,7 @@ std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit) {
   if (priced.size() > limit) priced.resize(limit);
   std::vector<Expr> structured;
   if (dtype == Dtype::C64) add_pair(stats.width, structured);
-  add_structured(stats.width, structured);
+  add_structured(stats.width, hints, structured);
   for (auto& expr : structured) sampled.push_back({std::move(expr), std::nullopt});
   std::move(sampled.begin(), sampled.end(), std::back_inserter(priced));
   return priced;

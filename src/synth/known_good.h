@@ -19,9 +19,17 @@ struct Structure {
   std::optional<uint64_t> cost;  // of the whole stream as complete_order0 counts, where statistics can tell
 };
 
+// What order-0 statistics do not see and a look at some words may hint at. Structures for what is not there are left
+// out.
+struct Hints {
+  bool repeats = true;  // strings of bytes that stood before
+  bool deltas = true;   // neighbours closer to each other than to zero
+  bool zeros = true;    // many words that are zero
+};
+
 // Structures that express the whole stream: those that statistics price by rising cost, at most `limit` of them, then
 // those whose price takes a sample. Where `limit` is 1, structures that are not the cheapest may be missed.
-std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit);
+std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit, const Hints& hints = {});
 std::vector<Structure> known_good(Dtype dtype, const StreamStats& stats, uint64_t frame_words, size_t limit);
 
 // As in fields.h, for one question only.
