@@ -209,6 +209,7 @@ void fill_avx2_words(Kernels& table);
 void fill_avx2_offset(Kernels& table);
 void fill_avx2_rans(Kernels& table);
 void fill_avx2_huffman(Kernels& table);
+void fill_avx2_encode(Kernels& table);
 bool cpu_has_avx512();
 void fill_avx512(Kernels& table);
 void fill_avx512_words(Kernels& table);

@@ -427,6 +427,7 @@ void fill_avx2(Kernels& table) {
   fill_avx2_words(table);
   fill_avx2_rans(table);
   fill_avx2_huffman(table);
+  fill_avx2_encode(table);
   table.alias_decode = alias_decode;
   table.merge_fields[0] = merge_fields<1>;
   table.merge_fields[1] = merge_fields<2>;
