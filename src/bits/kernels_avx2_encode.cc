@@ -67,13 +67,22 @@ BREVIS_INLINE V gather(const void* table, V index) {
   return _mm256_i32gather_epi32(static_cast<const int*>(table), index, 4);
 }
 
+// f(n - 1) .. f(0), unrolled whatever n.
+template <unsigned kCount, class F>
+BREVIS_INLINE void down_from(F&& f) {
+  if constexpr (kCount > 0) {
+    f(kCount - 1);
+    down_from<kCount - 1>(f);
+  }
+}
+
 // step(x) for the vectors of a round, last first.
 template <unsigned kVectors, class Step>
 BREVIS_INLINE void encode_rounds(uint32_t* states, size_t count, Step&& step) {
   V x[kVectors];
   for (unsigned k = 0; k < kVectors; ++k) x[k] = load(states + 8 * k);
   for (size_t i = count; i != 0; i -= 8 * kVectors)
-    for (unsigned k = kVectors; k-- > 0;) step(x[k], i - 8 * kVectors + 8 * k);
+    down_from<kVectors>([&](unsigned k) __attribute__((always_inline)) { step(x[k], i - 8 * kVectors + 8 * k); });
   for (unsigned k = 0; k < kVectors; ++k) store(states + 8 * k, x[k]);
 }
 

@@ -60,7 +60,8 @@ void pack_field(ConstWords in, unsigned shift, unsigned b, uint8_t* out) {
   if (b < 8 * lane) {
     if (lane == 1) done = pack_fields<uint8_t>(in.data, in.count, shift, b, out);
     if (lane == 2) done = pack_fields<uint16_t>(in.data, in.count, shift, b, out);
-    if (lane == 4) done = pack_fields<uint32_t>(in.data, in.count, shift, b, out);
+    // Whole bytes of wide words: that is what compilers are good at.
+    if (lane == 4 && b % 8 != 0) done = pack_fields<uint32_t>(in.data, in.count, shift, b, out);
   }
   all_kernels().front().pack_field({in.data + done * lane, in.count - done, in.width}, shift, b, out + done / 8 * b);
 }
