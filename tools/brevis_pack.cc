@@ -153,6 +153,10 @@ int pack_main(int argc, char** argv) {
   bool no_verify = false;
   add_options(line, options, no_verify);
   if (const auto code = line.parse(argc, argv)) return *code;
+  if (options.memory == 0) {
+    print_error("--memory 0 leaves no buffer to pack with: name a size (see brevis-pack --help)");
+    return kExitUsage;
+  }
   options.verify = !no_verify;
   options.cancelled = stop_requested;
   ProgressBar bar(line.progress(), line.quiet());

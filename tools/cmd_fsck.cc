@@ -14,7 +14,8 @@
 namespace brevis::tools {
 namespace {
 
-constexpr const char* kSeverities[] = {"note", "warning", "damage"};
+constexpr const char* kSeverities[] = {"note", "warning", "damage", "unread"};
+constexpr int kExitPermission = 77;
 
 void print_finding(const Finding& finding) {
   std::string line = kSeverities[static_cast<size_t>(finding.severity)];
@@ -26,9 +27,16 @@ void print_finding(const Finding& finding) {
   std::printf("%s\n", printable(line).c_str());
 }
 
+std::string verdict(uint64_t damage, uint64_t unread, bool stopped) {
+  std::string text = damage == 0 ? "no damage" : counted(damage, "fault");
+  if (unread != 0) text += ", " + grouped(unread) + " not readable by this user";
+  return stopped ? text + " so far, stopped early" : text;
+}
+
 void print_report_json(const CheckReport& report, int exit_code) {
   Json document = json_document();
   document.update({{"clean", report.clean()},
+                   {"stopped", report.stopped},
                    {"archives", report.archives},
                    {"tensors", report.tensors},
                    {"frames", report.frames},
@@ -51,7 +59,8 @@ int cmd_fsck(int argc, char** argv) {
   CommandLine line(
       "brevis fsck", "[options] PATH...",
       "Checks archives and trees of archives: every checksum, every digest, every frame decoded. Trees: also "
-      "model.safetensors.index.json against its shards. Exit 1 when damage is found. Also called verify.");
+      "model.safetensors.index.json against its shards. Exit 1 when damage is found, 77 when this user may not read "
+      "something. Also called verify.");
   CheckOptions options;
   line.app().add_option("path", options.paths, "archives or directories")->required();
   line.app().add_flag("--quick", options.quick, "headers, indexes and frame checksums; decode nothing");
@@ -68,24 +77,24 @@ int cmd_fsck(int argc, char** argv) {
   const auto checked = check(options);
   bar.clear();
   if (!checked) return report(checked.error(), line.json());
-  int code = checked->clean() ? kExitFine : kExitDifferent;
-  if (stop_requested()) code = signal_exit_code();
+  int code = checked->has(Severity::damage)   ? kExitDifferent
+             : checked->has(Severity::unread) ? kExitPermission
+                                              : kExitFine;
+  if (checked->stopped && stop_requested()) code = signal_exit_code();
   if (line.json()) {
     print_report_json(*checked, code);
     return code;
   }
-  uint64_t damage = 0;
+  uint64_t damage = 0, unread = 0;
   for (const Finding& finding : checked->findings) {
     damage += finding.severity == Severity::damage;
-    if (!line.quiet() || finding.severity == Severity::damage) print_finding(finding);
+    unread += finding.severity == Severity::unread;
+    if (!line.quiet() || finding.severity >= Severity::damage) print_finding(finding);
   }
   if (!line.quiet()) {
     std::printf("%s, %s, %s, %s: %s\n", counted(checked->archives, "archive").c_str(),
                 counted(checked->tensors, "tensor").c_str(), counted(checked->frames, "frame").c_str(),
-                human_size(checked->bytes).c_str(),
-                stop_requested() ? "stopped early"
-                : damage == 0    ? "no damage"
-                                 : counted(damage, "fault").c_str());
+                human_size(checked->bytes).c_str(), verdict(damage, unread, checked->stopped).c_str());
   }
   return code;
 }

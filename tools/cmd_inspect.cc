@@ -150,12 +150,7 @@ Status inspect_archive(const std::string& path, const std::string& tensor, bool 
   BREVIS_ASSIGN(const std::vector<Described> all, describe(*archive, tensor));
   const ArchiveInfo& info = archive->info();
   if (json) {
-    Json document = json_document();
-    document.update({{"path", path},
-                     {"kind", "archive"},
-                     {"bytes", info.original_size},
-                     {"packed_bytes", info.archive_size},
-                     {"ratio", json_ratio(info.original_size, info.archive_size)}});
+    Json document = json_archive_document(path, info);
     put_verdict(document, verdict);
     document["archive"] = json_archive(info);
     document["spans"] = Json::array();

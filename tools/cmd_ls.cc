@@ -93,12 +93,7 @@ Status list_archive(const std::string& path, bool json) {
                       {"xxh3_128", to_hex(span.digest)}});
   }
   if (json) {
-    Json document = json_document();
-    document.update({{"path", path},
-                     {"kind", "archive"},
-                     {"bytes", info.original_size},
-                     {"packed_bytes", info.archive_size},
-                     {"ratio", json_ratio(info.original_size, info.archive_size)}});
+    Json document = json_archive_document(path, info);
     if (info.sha256) document["sha256"] = to_hex(*info.sha256);
     put_verdict(document, verdict);
     document["tensors"] = json_tensors(std::move(rows), verdict.prefix_bytes);

@@ -29,6 +29,16 @@ int report(const Error& error, bool json) {
   return code;
 }
 
+Json json_archive_document(const std::string& path, const ArchiveInfo& info) {
+  Json document = json_document();
+  document.update({{"path", path},
+                   {"kind", "archive"},
+                   {"bytes", info.original_size},
+                   {"packed_bytes", info.archive_size},
+                   {"ratio", json_ratio(info.original_size, info.archive_size)}});
+  return document;
+}
+
 void put_verdict(Json& document, const Verdict& verdict) {
   document["verdict"] = verdict_name(verdict.kind);
   if (!verdict.reason.empty()) document["reason"] = {{"message", verdict.reason}, {"offset", verdict.reason_offset}};

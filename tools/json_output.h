@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "brevis/archive.h"
 #include "brevis/error.h"
 #include "brevis/model.h"
 
@@ -23,6 +24,8 @@ Json json_error(const Error& error);
 // An Error that ends a command: the message on stderr, with `json` the object too. Gives the exit code.
 int report(const Error& error, bool json);
 
+// {"schema": 1, "path": ..., "kind": "archive", sizes, ratio}: how an archive's object begins.
+Json json_archive_document(const std::string& path, const ArchiveInfo& info);
 // Verdict, first broken rule, metadata: the part that ls and inspect share.
 void put_verdict(Json& document, const Verdict& verdict);
 // original / packed, null when nothing is packed.

@@ -102,7 +102,8 @@ BREVIS_API int brevis_pack(const char* source, const char* target, const brevis_
                            brevis_pack_result* result);
 
 /* Every checksum and digest of an archive or a tree of them. `found`, which may be null, is called for each finding of
-   severity 0 note, 1 warning, 2 damage. Damage makes the call fail with BREVIS_E_CORRUPT. */
+   severity 0 note, 1 warning, 2 damage, 3 not readable by this user. Damage makes the call fail with BREVIS_E_CORRUPT,
+   else what could not be read with BREVIS_E_PERMISSION. */
 typedef void (*brevis_finding)(void* context, int severity, const char* file, const char* tensor, const char* message);
 BREVIS_API int brevis_check(const char* path, brevis_finding found, void* context);
 

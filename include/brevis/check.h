@@ -13,7 +13,8 @@
 
 namespace brevis {
 
-enum class Severity : uint8_t { note, warning, damage };
+// `unread`: nothing is known of it, since this user may not read it.
+enum class Severity : uint8_t { note, warning, damage, unread };
 
 struct Finding {
   Severity severity = Severity::damage;
@@ -33,10 +34,12 @@ struct CheckOptions {
 };
 
 struct CheckReport {
+  bool stopped = false;           // on request: what follows is what was found until then
   std::vector<Finding> findings;  // by file, then offset
   uint64_t archives = 0, tensors = 0, frames = 0, bytes = 0;
+  bool has(Severity severity) const;
   // No finding of severity damage.
-  bool clean() const;
+  bool clean() const { return !has(Severity::damage); }
 };
 
 // Directories are walked: every archive is checked; a model.safetensors.index.json is held against its shards (missing

@@ -262,14 +262,16 @@ int brevis_check(const char* path, brevis_finding found, void* context) {
     CheckOptions how;
     how.paths = {path};
     BREVIS_ASSIGN(const CheckReport report, check(how));
-    const Finding* damage = nullptr;
+    const Finding *damage = nullptr, *unread = nullptr;
     for (const Finding& finding : report.findings) {
       if (damage == nullptr && finding.severity == Severity::damage) damage = &finding;
+      if (unread == nullptr && finding.severity == Severity::unread) unread = &finding;
       if (found != nullptr)
         found(context, static_cast<int>(finding.severity), finding.file.c_str(), finding.tensor.c_str(),
               finding.message.c_str());
     }
     if (damage != nullptr) return make_error(Errc::corrupt, damage->file + ": " + damage->message);
+    if (unread != nullptr) return make_error(Errc::permission, unread->file + ": " + unread->message);
     return {};
   });
 }

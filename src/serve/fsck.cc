@@ -12,9 +12,9 @@
 
 namespace brevis {
 
-bool CheckReport::clean() const {
-  return std::none_of(findings.begin(), findings.end(),
-                      [](const Finding& finding) { return finding.severity == Severity::damage; });
+bool CheckReport::has(Severity severity) const {
+  return std::any_of(findings.begin(), findings.end(),
+                     [&](const Finding& finding) { return finding.severity == severity; });
 }
 
 namespace serve {
@@ -54,15 +54,13 @@ Result<CheckReport> check(const CheckOptions& options) {
     BREVIS_ASSIGN(const FileStat stat, stat_at(AT_FDCWD, path, true));
     directories.push_back(stat.is_directory());
   }
-  for (size_t i = 0; i < options.paths.size(); ++i) {
+  for (size_t i = 0; i < options.paths.size() && !report.stopped; ++i) {
     const std::string& path = options.paths[i];
-    if (directories[i]) {
-      BREVIS_TRY(serve::fsck_tree(context, path));
-    } else {
-      BREVIS_TRY(serve::fsck_archive(context, path));
-    }
+    const Status done = directories[i] ? serve::fsck_tree(context, path) : serve::fsck_archive(context, path);
+    if (!done && done.error().kind() != Errc::cancelled) return done.error();
+    report.stopped = !done;
   }
-  if (!options.tensor.empty() && !context.tensor_found)
+  if (!report.stopped && !options.tensor.empty() && !context.tensor_found)
     return make_error(Errc::not_found, "no archive checked holds a tensor '" + options.tensor + "'");
   std::stable_sort(report.findings.begin(), report.findings.end(), [](const Finding& a, const Finding& b) {
     return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);

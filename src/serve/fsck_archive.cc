@@ -212,7 +212,8 @@ class ArchiveCheck {
 Status fsck_archive(FsckContext& context, const std::string& path) {
   auto file = File::open(path);
   if (!file) {
-    context.add(Severity::damage, path, file.error().message());
+    const bool closed = file.error().kind() == Errc::permission;
+    context.add(closed ? Severity::unread : Severity::damage, path, file.error().message());
     return {};
   }
   file->advise_sequential();

@@ -75,7 +75,8 @@ class IndexCheck {
     const std::string& shown = files_.at(index_).path;
     auto index = read_index(files_.at(index_));
     if (!index) {
-      context_.add(Severity::damage, shown, index.error().message());
+      const bool closed = index.error().kind() == Errc::permission;
+      context_.add(closed ? Severity::unread : Severity::damage, shown, index.error().message());
       return {};
     }
     for (const std::string& tensor : index->repeated)
@@ -102,7 +103,9 @@ class IndexCheck {
     auto verdict = verdict_of(at->second);
     if (!verdict) {
       // An archive that cannot be opened has a finding of its own.
-      if (!at->second.archived) context_.add(Severity::damage, at->second.path, verdict.error().message());
+      const bool closed = verdict.error().kind() == Errc::permission;
+      if (!at->second.archived)
+        context_.add(closed ? Severity::unread : Severity::damage, at->second.path, verdict.error().message());
       return;
     }
     if (verdict->kind == VerdictKind::truncated)
@@ -144,7 +147,8 @@ class IndexCheck {
 Status fsck_tree(FsckContext& context, const std::string& root) {
   BREVIS_ASSIGN(const Walk walk, walk_directory(root));
   const auto path_of = [&](const std::string& name) { return root.ends_with('/') ? root + name : root + "/" + name; };
-  for (const auto& [path, error] : walk.failed) context.add(Severity::damage, path_of(path), error.message());
+  for (const auto& [path, error] : walk.failed)
+    context.add(error.kind() == Errc::permission ? Severity::unread : Severity::damage, path_of(path), error.message());
   Files files;
   std::vector<std::string> archives;
   for (const WalkEntry& entry : walk.entries) {
@@ -155,6 +159,7 @@ Status fsck_tree(FsckContext& context, const std::string& root) {
       files[entry.path] = {path_of(entry.path), false};
     }
   }
+  if (archives.empty()) context.add(Severity::warning, root, "there is no archive in here: nothing was checked");
   for (const std::string& path : archives) {
     BREVIS_TRY(fsck_archive(context, path_of(path)));
     const std::string name = without_archive_ending(path);

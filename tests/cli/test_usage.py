@@ -87,7 +87,7 @@ class Usage(CliCase):
             self.assertTrue(run.err, args)
             self.assertEqual(run.out, b"", args)
         for args in ([], ["-o", "x"], ["x", "--digest", "md5"], ["x", "--memory", "lots"], ["x", "--program", "BF16"],
-                     ["x", "--memory", "99999999999999999999"]):
+                     ["x", "--memory", "99999999999999999999"], ["x", "--memory", "0"]):
             self.fails(self.pack(*args), 2, "brevis-pack")
 
     def test_options_to_come_are_refused_not_ignored(self):

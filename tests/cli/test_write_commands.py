@@ -327,6 +327,45 @@ class Pack(CliCase):
 
 
 class Fsck(CliCase):
+    @unittest.skipUnless(os.geteuid() == 0, "becomes another user")
+    def test_what_may_not_be_read_is_no_damage(self):
+        self.dir.chmod(0o755)
+        _, archive = self.packed()
+        archive.chmod(0o600)
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []}
+        run = self.brevis("fsck", archive, "--json", **nobody)
+        self.assertEqual((run.code, run.json["clean"], run.json["findings"][0]["severity"]), (77, True, "unread"))
+        self.assertIn("1 not readable", self.brevis("fsck", self.dir, **nobody).text)
+        self.write("bad.brv", b"nothing of ours")
+        self.assertEqual(self.brevis("fsck", self.dir, **nobody).code, 1)  # damage outweighs it
+
+    def test_a_tree_without_archives(self):
+        self.write("tree/config.json", "{}")
+        self.assertIn("no archive", self.good(self.brevis("fsck", "tree")).text)
+
+    def test_an_interrupt_tells_what_was_found(self):
+        size = 48 << 20
+        self.write("m.safetensors", safetensors([("a", "F32", [size // 4], random.Random(1).randbytes(size))]))
+        self.good(self.pack("m.safetensors", "-o", "z.brv", "-q"))
+        damaged = bytearray(self.packed("a.safetensors")[1].read_bytes())
+        damaged[len(damaged) // 2] ^= 1
+        self.write("a.safetensors.brv", bytes(damaged))
+        (self.dir / "a.safetensors").unlink()
+        running = subprocess.Popen([str(BIN / "brevis"), "fsck", ".", "-j", "1", "--progress", "always"], cwd=self.dir,
+                                   env=self.environment({}), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        seen = b""
+        while b"z.brv" not in seen:
+            seen += running.stderr.read(1)
+        running.send_signal(signal.SIGINT)
+        running.stderr.read()
+        running.stderr.close()
+        with running.stdout:
+            out = running.stdout.read().decode()
+        self.assertIn(running.wait(timeout=60), (130, 1))
+        self.assertIn("damage: ./a.safetensors.brv", out)
+        if running.returncode == 130:
+            self.assertIn("so far, stopped early", out)
+
     def test_clean(self):
         _, archive = self.packed()
         self.expect("fsck_clean", self.good(self.brevis("fsck", archive)).text)

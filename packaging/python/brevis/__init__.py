@@ -319,7 +319,7 @@ def check(path):
     found = []
 
     def note(_, severity, *texts):
-        found.append((("note", "warning", "damage")[severity], *(t.decode(errors="replace") for t in texts)))
+        found.append((("note", "warning", "damage", "unread")[severity], *(t.decode(errors="replace") for t in texts)))
 
     try:
         _call("check", os.fsencode(path), _Finding(note), None)

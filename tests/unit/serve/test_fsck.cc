@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -262,5 +263,41 @@ TEST_CASE("a check can be cancelled and tells how far it is") {
   CHECK(last == total);
   CHECK(total == model_file().size());
   options.cancelled = [] { return true; };
-  CHECK(check(options).error().kind() == Errc::cancelled);
+  const CheckReport stopped = check(options).value();
+  CHECK(stopped.stopped);
+}
+
+TEST_CASE("what was found before a stop is told") {
+  const TempDir dir;
+  REQUIRE(simple_pack(dir / "a.brv", parts_of(model_file())));
+  REQUIRE(simple_pack(dir / "b.brv", parts_of(model_file(2))));
+  flip(dir / "a.brv", read_file(dir / "a.brv").size() / 2 * 8);
+  CheckOptions options;
+  options.paths = {dir.path()};
+  options.jobs = 1;
+  bool first_done = false;
+  options.progress = [&](const std::string& file, uint64_t, uint64_t) {
+    first_done = first_done || file.ends_with("a.brv");
+  };
+  options.cancelled = [&] { return first_done; };
+  const CheckReport report = check(options).value();
+  CHECK(report.stopped);
+  CHECK_FALSE(report.clean());
+}
+
+TEST_CASE("a file that this user may not read is no damage; a tree without archives is said to be one") {
+  const TempDir dir;
+  REQUIRE(simple_pack(dir / "closed.brv", parts_of(model_file())));
+  REQUIRE(::chmod((dir / "closed.brv").c_str(), 0) == 0);
+  if (::access((dir / "closed.brv").c_str(), R_OK) != 0) {  // root may read everything
+    const CheckReport report = run({dir.path()});
+    CHECK(report.clean());
+    CHECK(report.has(Severity::unread));
+  }
+  const TempDir empty;
+  write_file(empty / "config.json", "{}");
+  const CheckReport none = run({empty.path()});
+  CHECK(none.clean());
+  CHECK(none.archives == 0);
+  CHECK(has(none, Severity::warning, "no archive"));
 }
