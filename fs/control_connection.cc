@@ -57,7 +57,15 @@ void ControlConnection::await_bytes() {
 void ControlConnection::on_bytes() {
   if (!take_bytes()) return end();
   if (!working_) next_request();
-  if (fd_.is_open() && !ending_) await_bytes();
+  if (!fd_.is_open() || ending_) return;
+  if (!heard_all_) return await_bytes();
+  // Whether he has gone altogether shows when he is told something.
+  if (!working_) end_when_said();
+}
+
+void ControlConnection::end_when_said() {
+  ending_ = true;
+  if (to_send_.empty()) end();
 }
 
 // At most one descriptor is taken, that of the request being read; others are closed at once.
@@ -87,7 +95,7 @@ bool ControlConnection::take_bytes() {
           close(fd);
       }
     }
-    if (got == 0) return false;
+    if (got == 0) return heard_all_ = true;
     received_.append(bytes, static_cast<size_t>(got));
     // While one request is worked on the next may wait, no more.
     if (received_.size() > 2 * kMaxControlRequest) return false;
@@ -145,6 +153,7 @@ void ControlConnection::begin_work(const ControlRequest& request) {
       self->say(std::move(line));
       self->watch_time();
       self->next_request();
+      if (self->heard_all_ && !self->working_) self->end_when_said();
     });
   });
 }

@@ -36,8 +36,9 @@ class ControlConnection : public std::enable_shared_from_this<ControlConnection>
   bool caller_is_allowed() const;
   void await_bytes();
   void on_bytes();
-  bool take_bytes();  // false: the caller has gone, or must
+  bool take_bytes();  // false: the caller must go
   void next_request();
+  void end_when_said();
   void begin_work(const ControlRequest& request);
   void say(std::string line);
   void write_some();
@@ -52,7 +53,9 @@ class ControlConnection : public std::enable_shared_from_this<ControlConnection>
   ControlShared& shared_;
   std::string received_, to_send_;
   int passed_fd_ = -1;
-  bool working_ = false, writing_ = false, ending_ = false;
+  bool working_ = false, writing_ = false;
+  bool heard_all_ = false;  // the caller says no more; he may still listen
+  bool ending_ = false;     // once everything is sent
   std::shared_ptr<std::atomic<bool>> gone_ = std::make_shared<std::atomic<bool>>(false);
 };
 

@@ -64,6 +64,17 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+// A fact of a text line as logfmt has it: in quotes where a blank would end it.
+std::string fact(std::string_view value) {
+  if (!value.empty() && value.find_first_of(" \"=\\") == value.npos) return printable(value);
+  std::string out = "\"";
+  for (const char c : printable(value)) {
+    if (c == '"') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
 // Length of the well-formed UTF-8 sequence at the start of `text`, 0 for none.
 size_t utf8_length(std::string_view text) {
   const auto at = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
@@ -184,7 +195,7 @@ void on_fatal(int number, siginfo_t* info, void*) {
 std::string format_text(LogLevel level, std::string_view message, const LogFields& fields) {
   std::string line(log_level_name(level));
   line += ": " + printable(message);
-  for (const auto& [name, value] : fields) ((line += " ") += name) += "=" + printable(value);
+  for (const auto& [name, value] : fields) ((line += " ") += name) += "=" + fact(value);
   return line;
 }
 

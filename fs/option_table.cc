@@ -65,8 +65,9 @@ Status set_rescan(Options& o, const std::string& value) {
 }
 
 Status set_metrics(Options& o, const std::string& value) {
-  if (value != "none" && value.find(':') == value.npos)
-    return bad("takes HOST:PORT, :PORT, unix:PATH or none, not '" + value + "'");
+  const bool is_path = value.starts_with("unix:");
+  if (value != "none" && (value.find(':') == value.npos || (is_path && !value.starts_with("unix:/"))))
+    return bad("takes HOST:PORT, :PORT, unix:/PATH or none, not '" + value + "'");
   return set_text(o.metrics, value);
 }
 
@@ -105,7 +106,8 @@ const std::vector<OptionRow> kTable = {
      "changes, as those of a network)",
      false, set_rescan},
     {"control", nullptr, "PATH", "the control socket, or none (/run/brevis/MOUNTPOINT.sock)", false, set_control},
-    {"metrics", nullptr, "ADDRESS", "serve metrics to Prometheus at HOST:PORT, :PORT or unix:PATH", false, set_metrics},
+    {"metrics", nullptr, "ADDRESS", "serve metrics to Prometheus at HOST:PORT, :PORT or unix:/PATH", false,
+     set_metrics},
     {"log-format", nullptr, "FORMAT", "text or json (text)", false, set_log_format},
     {"log-file", nullptr, "PATH", "log there; otherwise to stderr, or syslog from the background", false,
      [](Options& o, const std::string& v) { return set_text(o.log_file, v); }},

@@ -97,6 +97,7 @@ class Watch final : public TreeWatch {
   Status begin() {
     wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_ < 0) return Error::from_errno(errno, "making an event descriptor");
+    warn_of_file_system();
     if (tells_of_changes(options_.source_fd)) {
       inotify_ = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
       if (inotify_ < 0) no_events(Error::from_errno(errno, "inotify").message());
@@ -192,6 +193,13 @@ class Watch final : public TreeWatch {
     if (period().count() == 0) return -1;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_ - Clock::now()).count();
     return static_cast<int>(std::clamp<int64_t>(left, 0, 3'600'000));
+  }
+
+  void warn_of_file_system() const {
+    struct statfs s {};
+    if (::fstatfs(options_.source_fd, &s) == 0 && static_cast<uint32_t>(s.f_type) == V9FS_MAGIC)
+      log(LogLevel::warning, "archives on 9p (as WSL2's DrvFs) are slow to read: keep them on a disk of Linux",
+          {{"source", options_.source_path}});
   }
 
   void no_events(const std::string& why) {

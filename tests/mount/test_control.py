@@ -284,6 +284,13 @@ def case_hostile_bytes():
         until(lambda: len(list(fds.iterdir())) <= before + 1, f"descriptors are kept: {before} before", 20)
         expect_equal(sorted(os.listdir(mount.at)), ["m"], "the tree")
         expect_equal((mount.at / "m").read_bytes(), data, "after")
+        with connect(mount) as peer:  # nothing more to say is no reason not to answer
+            peer.send(b'{"command":"rescan"}\n{"command":"remove","path":"none"}\n{"command":"stats"}\n')
+            peer.shutdown(socket.SHUT_WR)
+            expect_equal(answer(peer), {"schema": 1}, "the first answer")
+            expect_equal(answer(peer)["exit_code"], 66, "the second answer")
+            expect_equal(answer(peer)["pid"], mount.pid, "the third answer")
+            expect_equal(answer(peer), None, "and the end")
         with connect(mount) as peer:  # a line in pieces, two in one
             for byte in b'{"command":"rescan"}\n{"command":"sta':
                 peer.send(bytes([byte]))

@@ -94,7 +94,8 @@ def case_sigterm_with_nothing_open():
 
 
 def case_sigterm_with_an_open_file():
-    # the mount leaves the tree at once; what is open is served until it is closed, or the grace time is over
+    # S05: SIGTERM always ends the mount: it leaves the tree at once; what is open is served until it is closed, or the
+    # grace time is over
     folder, name, data = small("life")
     mount = Mount(folder, WORK / "mnt", ["--grace", "30"], foreground=True)
     fd = os.open(mount.at / name, os.O_RDONLY | os.O_DIRECT)

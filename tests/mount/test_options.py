@@ -63,9 +63,16 @@ def case_command_line():
     refused("--jobs takes a number from 1", "--jobs", "0", "/x")
     refused("takes only 'none'", "--cache-dir", "/var/cache", "/x")
     refused("--log-format takes text or json", "--log-format", "xml", "/x")
+    refused("--rescan takes auto, or a number", "--rescan", "often", "/x")
+    refused("--rescan", "--rescan", "604801", "/x")
+    refused("--control takes an absolute path", "--control", "here.sock", "/x")
+    refused("--metrics takes HOST:PORT", "--metrics", "9464", "/x")
+    refused("--metrics takes HOST:PORT", "--metrics", "unix:here.sock", "/x")
     refused("", "/a", "/b", "/c")
     for size in ("0", "65536", "64KiB", "64kib", "1 GiB", "2GB", "1T"):
         accepted("--memory", size)
+    accepted("--rescan", "auto", "--metrics", ":9464", "--control", "/run/x.sock")
+    accepted("--rescan=0", "--metrics=unix:/run/m", "--control=none")
     accepted("--cache-dir", "none", "--cache-dir=none", "-q", "-v", "-f", "--jobs", "3", "--loop-threads=2", "--max-background", "65535")
 
 
@@ -84,6 +91,8 @@ def case_environment():
     accepted(BREVIS_MEMORY="1GiB", BREVIS_CACHE_DIR="none", BREVIS_ALLOW_OTHER="no", BREVIS_CPU="scalar", BREVIS_UNHEARD_OF="1")
     refused("BREVIS_MEMORY takes a size", "/x", BREVIS_MEMORY="x")
     refused("BREVIS_ALLOW_OTHER takes yes or no", "/x", BREVIS_ALLOW_OTHER="perhaps")
+    accepted(BREVIS_RESCAN="30", BREVIS_METRICS="[::1]:9464", BREVIS_CONTROL="none")
+    refused("BREVIS_CONTROL takes an absolute path", "/x", BREVIS_CONTROL="x")
     accepted("--memory", "1MiB", BREVIS_MEMORY="x")  # the command line wins: the other is not even looked at
     done = call(BREVIS_SOURCE="/nonexistent")
     expect_equal(done.returncode, 66, "exit code with BREVIS_SOURCE")
@@ -97,6 +106,10 @@ def case_configuration():
         return ["--config", file]
 
     accepted(*config('memory = "1GiB"\njobs = 3\nallow-other = true\noption = ["noexec", "noatime"]\n# comment\n'))
+    accepted(*config('rescan = 30\nmetrics = "127.0.0.1:9464"\ncontrol = "/run/brevis/models.sock"\n'))
+    accepted(*config('rescan = "auto"\nmetrics = "none"\n'))
+    refused("rescan", *config("rescan = -1\n"), "/x")
+    refused("unknown option 'metric'", *config('metric = ":9464"\n'), "/x")
     refused("unknown option 'memroy'", *config('memroy = "1GiB"\n'), "/x")
     refused("unknown option 'unmount'", *config("unmount = true\n"), "/x")
     refused("unknown option 'section'", *config('[section]\nmemory = 1\n'), "/x")

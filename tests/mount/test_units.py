@@ -47,6 +47,9 @@ for unit, forbidden in ((SYSTEM, NAMESPACE), (USER, NAMESPACE + NO_SETUID)):
 if "@mount" not in dict(directives(SYSTEM)).get("SystemCallFilter", "@mount"):
     problems.append("the system unit's filter must let mount(2) through")
 
+# S10: an ordinary user cannot stop a .mount unit of FUSE
+problems += [f"{p.name}: no unit of this kind" for p in (ROOT / "packaging").rglob("*") if p.suffix in (".mount", ".automount")]
+
 # The scrub reads and nothing else; what it runs gets the configuration of the mount.
 scrub = dict(directives(SCRUB))
 if scrub.get("Type") != "oneshot" or scrub.get("ProtectSystem") != "strict" or "%i.toml" not in scrub.get("ExecStart", ""):

@@ -13,6 +13,8 @@ TEST_CASE("text lines keep strangers' bytes in one line") {
   CHECK(format_text(LogLevel::warning, "message", {}) == "warning: message");
   CHECK(format_text(LogLevel::error, "a\nb", {{"archive", "x\x1b[2J\r"}, {"offset", "12"}}) ==
         "error: a\\x0ab archive=x\\x1b[2J\\x0d offset=12");
+  CHECK(format_text(LogLevel::info, "m", {{"path", "/a b"}, {"none", ""}, {"said", "a=\"b\""}, {"n", "1"}}) ==
+        "info: m path=\"/a b\" none=\"\" said=\"a=\\\"b\\\"\" n=1");
   CHECK(format_text(LogLevel::info, "grün", {}) == "info: grün");
 }
 

@@ -39,6 +39,9 @@ TEST_CASE("defaults") {
   CHECK(o->memory == uint64_t{512} << 20);
   CHECK(o->max_background == 64);
   CHECK(o->grace_seconds == 10);
+  CHECK(o->rescan_seconds == kRescanAuto);
+  CHECK(o->control.empty());
+  CHECK(o->metrics.empty());
   CHECK(!o->foreground);
   CHECK(o->log_level() == LogLevel::info);
 }
@@ -62,6 +65,12 @@ TEST_CASE("every option reaches its field") {
                         "json",
                         "--log-file",
                         "/var/log/b",
+                        "--rescan",
+                        "30",
+                        "--control",
+                        "/run/c",
+                        "--metrics",
+                        ":9464",
                         "-v",
                         "-o",
                         "noexec,x-y,nodev",
@@ -80,6 +89,9 @@ TEST_CASE("every option reaches its field") {
   CHECK(o->grace_seconds == 0);
   CHECK(o->log_format == LogFormat::json);
   CHECK(o->log_file == "/var/log/b");
+  CHECK(o->rescan_seconds == 30);
+  CHECK(o->control == "/run/c");
+  CHECK(o->metrics == ":9464");
   CHECK(o->log_level() == LogLevel::debug);
   CHECK(o->mount_options == std::vector<std::string>{"noexec", "nodev", "noatime"});
   CHECK(o->source == "/a");
