@@ -6,17 +6,29 @@
 #include <string_view>
 #include <thread>
 
+namespace {
+
+// What is never looked at would be optimised away, and with it the fault.
+volatile int seen;
+
+}  // namespace
+
 int main(int argc, char** argv) {
   const std::string_view which = argc > 1 ? argv[1] : "";
-  if (which.find("thread") != std::string_view::npos) {
+  if (which == "thread") {
     int shared = 0;
     std::thread other([&] { ++shared; });
     ++shared;
     other.join();
-    return 0;
+    seen = shared;
+  } else if (which == "undefined") {
+    seen = INT_MAX;
+    seen = seen + argc;
+  } else {
+    // Through a volatile pointer, or the compiler would see it too.
+    char* volatile freed = static_cast<char*>(std::malloc(16));
+    std::free(freed);
+    seen = freed[argc];
   }
-  // Through a volatile pointer, or the compiler would see it too.
-  char* volatile freed = static_cast<char*>(std::malloc(16));
-  std::free(freed);
-  return freed[argc] == 'x' ? 0 : 0;
+  return 0;
 }

@@ -36,7 +36,9 @@ done
 [ "$install" = no ] || tools/dev/install_packages.sh build run test
 setup=()
 # b_lundef: the sanitizers' symbols are found at run time only.
-[ -z "$sanitize" ] || setup=(--buildtype=debugoptimized "-Db_sanitize=$sanitize" -Db_lundef=false)
+[ -z "$sanitize" ] || setup=(-Ddebug=true -Doptimization=1 "-Db_sanitize=$sanitize" -Db_lundef=false)
+# Checks that make compiling several times slower and find what the address sanitizer finds as well.
+[ "$sanitize" != address,undefined ] || setup+=("-Dcpp_args=-fno-sanitize=vptr,null,object-size -fno-sanitize-recover=undefined")
 if [ -e "$build/build.ninja" ]; then
   meson configure "$build" -Dtests=true  # the demo builds without
 else
