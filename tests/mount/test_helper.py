@@ -32,6 +32,7 @@ def served(source, place, name, data, *arguments, **more):
     return line
 
 
+# S10: fstab through a helper, not through mount units of a user
 def case_as_mount_calls_it():
     folder, name, data = harness.packed_model("helper", mib=2)
     place = WORK / "mnt"
