@@ -19,9 +19,10 @@ constexpr uint64_t kHeaderBytes = 64;
 constexpr uint64_t kFooterBytes = 32;
 
 // Required-feature bits: a reader refuses an archive with a bit it does not know.
-constexpr uint32_t kFeatureRef = 1u << 0;     // a program uses `ref` within the file
-constexpr uint32_t kFeatureOffset = 1u << 1;  // a program uses `offset`
-constexpr uint32_t kKnownFeatures = kFeatureRef | kFeatureOffset;
+constexpr uint32_t kFeatureRef = 1u << 0;        // a program uses `ref` within the file
+constexpr uint32_t kFeatureOffset = 1u << 1;     // a program uses `offset`
+constexpr uint32_t kFeatureTranspose = 1u << 2;  // a program uses `transpose`
+constexpr uint32_t kKnownFeatures = kFeatureRef | kFeatureOffset | kFeatureTranspose;
 
 // Limits: beyond them a file is refused as corrupt before anything is allocated.
 constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 30;           // uncompressed; 100,000 tensors need 3 MB

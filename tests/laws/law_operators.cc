@@ -89,6 +89,7 @@ std::vector<std::vector<uint64_t>> params_for(const OpSpec& spec, unsigned width
       if (width > 3) lists.push_back({2, width - 3, 9, 4, 36, 50});
       if (width == 16) lists.push_back({7, 8, 64, 60, 1, 64});
       break;
+    case OpId::transpose: lists = {{2, 2}, {2, 3}, {17, 3}, {64, 64}, {33, 40}, {2, 5000}}; break;
     case OpId::ramp: lists = {{250 & mask, 3 & mask}, {mask, mask}, {0, 0}}; break;
     default:
       lists = {{}, {0x5a5a5a5a5a5a5a5a & mask}};

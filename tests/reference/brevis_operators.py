@@ -444,3 +444,22 @@ class Offset(Operator):
             field = (word >> shift) + d & mask
             out.append(word & ~(mask << shift) | field << shift)
         return out
+
+
+@operator(16, "transpose")
+class Transpose(Operator):
+    parameters = 2
+
+    @staticmethod
+    def gate(node):
+        r, c = node.parameters
+        need(r >= 2 and c >= 2 and r * c <= 1 << 20, "transpose: tile")
+        return [node.width]
+
+    @staticmethod
+    def run(node, frame, n, m, streams):
+        (r, c), out = node.parameters, list(streams[0])
+        for start in range(0, n - r * c + 1, r * c):
+            tile = streams[0][start:start + r * c]
+            out[start:start + r * c] = [tile[j * r + i] for i in range(r) for j in range(c)]
+        return out

@@ -92,6 +92,7 @@ class Maker {
       case OpId::map:
       case OpId::scan:
       case OpId::offset:
+      case OpId::transpose:
       case OpId::interleave:
       case OpId::runs:
       case OpId::zeros: return true;
@@ -145,6 +146,7 @@ class Maker {
           params.push_back(2 + rng_.below(rng_.below(2) ? 9 : 2000));
         }
         return 1;
+      case OpId::transpose: params = {2 + rng_.below(40), 2 + rng_.below(40)}; return 1;
       case OpId::cast: params = {rng_.below(spec.keywords.size())}; return 1;
       case OpId::interleave: return 2 + rng_.below(4);
       case OpId::constant: params = {word(width)}; return 0;

@@ -92,8 +92,8 @@ Result<bool> invert(const NodeArgs& args, bits::ConstWords target, std::vector<b
   return true;
 }
 
-constexpr size_t kScreened = 1024;   // pairs that decide whether a stride is looked at closely
-constexpr size_t kMeasured = 16384;  // pairs for that look
+constexpr size_t kScreened = 1024;  // pairs that decide whether a stride is looked at closely
+constexpr size_t kMeasured = 4096;  // pairs for that look
 constexpr size_t kMostStrides = 3;
 
 // Mean size of a difference is well below that of a word.
@@ -104,7 +104,7 @@ bool is_close(const Target& target, uint64_t stride) {
     words += static_cast<uint64_t>(std::bit_width(word));
     differences += static_cast<uint64_t>(std::bit_width(zigzag_of((word - before) & mask, target.width)));
   });
-  return words != 0 && 8 * differences < 7 * words;
+  return words != 0 && 4 * differences < 3 * words;
 }
 
 // Strides of the shape (a row, an image) and small ones, where differences cost less than words.

@@ -114,6 +114,19 @@ std::vector<PackPart> offset_parts() {
   };
 }
 
+std::vector<PackPart> transpose_parts() {
+  ByteVector columns;  // 70 rows of 30 columns, each its own word
+  for (int row = 0; row < 70; ++row)
+    for (int column = 0; column < 30; ++column) columns.insert(columns.end(), {uint8_t(column * 7), uint8_t(column)});
+  return {
+      {prefix, random_bytes(8, 51), "u8 = literal(raw)"},
+      {tensor, columns, "u16 = transpose(35, 30; runs(literal(packed), literal(packed)))", 0},
+      {tensor, gaussian_words(Dtype::F32, 1500, 52),
+       "u32 = transpose(7, 11; merge(9, 23; literal(rans), literal(packed)))", 1},
+      {tensor, random_bytes(300, 53), "u8 = transpose(20, 16; literal(raw))", 2},
+  };
+}
+
 std::vector<PackPart> bundle_parts() {
   std::vector<PackPart> parts = {{prefix, random_bytes(12, 20), "u8 = literal(zstd)"}};
   for (uint32_t i = 0; i < 40; ++i)
@@ -136,6 +149,7 @@ std::vector<Golden> goldens() {
       {"codecs", codec_parts()},
       {"operators", operator_parts()},
       {"offset", offset_parts()},
+      {"transpose", transpose_parts()},
       {"bundles", bundle_parts()},
       {"table_sets", codec_parts(), true},
   };

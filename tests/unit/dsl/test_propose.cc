@@ -100,3 +100,10 @@ TEST_CASE("propose: few words, zeros, runs, widened floats, pairs, signs and per
                          [](uint64_t i) { return noise(i) % 100 ? noise(i) / 100 % 40 : noise(i); });
   CHECK(ranks.has({63}));
 }
+
+TEST_CASE("propose: columns that are more alike than rows are transposed") {
+  const auto columns = [](uint64_t i) { return noise(i % 50) & 0xffff; };
+  CHECK(ask(OpId::transpose, Dtype::BF16, 20000, {400, 50}, columns).has({400, 50}));
+  CHECK(ask(OpId::transpose, Dtype::BF16, 20000, {400, 50}, noise).params.empty());
+  CHECK(ask(OpId::transpose, Dtype::BF16, 20000, {}, columns).params.empty());
+}
