@@ -2,6 +2,7 @@
 //
 // brevis-pack: files and model directories into archives. The command line of pack_files(); nothing here touches a
 // file.
+#include <algorithm>
 #include <cstdio>
 
 #include "brevis/pack.h"
@@ -53,6 +54,47 @@ void add_digest(CommandLine& line, PackOptions& options) {
       ->type_name("NAME");
 }
 
+// An option that takes one of some names, in the order of its enumeration.
+template <class Enum, size_t N>
+void add_choice(CommandLine& line, const char* name, const char* const (&names)[N], Enum& value, const char* help) {
+  line.app()
+      .add_option_function<std::string>(
+          name,
+          [&names, &value, name](const std::string& text) {
+            const auto at = std::find(std::begin(names), std::end(names), text);
+            if (at == std::end(names)) {
+              std::string all;
+              for (const char* one : names) all += (all.empty() ? "" : ", ") + std::string(one);
+              throw CLI::ValidationError(std::string(name) + " takes one of " + all + ", not '" + text + "'");
+            }
+            value = static_cast<Enum>(at - std::begin(names));
+          },
+          help)
+      ->type_name("NAME");
+}
+
+constexpr const char* kProfiles[] = {"dense", "balanced", "fast"};
+constexpr const char* kSearches[] = {"off", "uniform", "prior"};
+
+void add_search(CommandLine& line, PackOptions& options) {
+  CLI::App& app = line.app();
+  add_choice(line, "--profile", kProfiles, options.profile, "dense, balanced or fast: how hard to look (balanced)");
+  add_choice(line, "--search", kSearches, options.search, "off, uniform or prior: the search for programs (off)");
+  app.add_option_function<uint64_t>(
+         "--expansions", [&options](const uint64_t& n) { options.expansions = n; },
+         "operators that one search may try (by profile)")
+      ->type_name("N");
+  app.add_option("--prior", options.prior, "prior to search by, instead of one learned from each file")
+      ->type_name("FILE");
+  app.add_option("--save-prior", options.save_prior, "write the prior learned from all files here")->type_name("FILE");
+  app.add_option_function<std::vector<std::string>>(
+         "--without",
+         [&options](const std::vector<std::string>& names) { options.without.insert(names.begin(), names.end()); },
+         "leave an operator out of the search; may be given again")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+}
+
 struct Totals {
   uint64_t done = 0, failed = 0;
 };
@@ -78,6 +120,30 @@ Totals print_files(const PackReport& packed, int verbosity) {
   return totals;
 }
 
+Json json_stream(const PackedStream& stream) {
+  Json out = {{"name", stream.name},         {"dtype", stream.dtype},         {"tensors", stream.tensors},
+              {"bytes_in", stream.bytes_in}, {"bytes_out", stream.bytes_out}, {"program", stream.program}};
+  if (stream.search)
+    out["search"] = {{"expansions", stream.search->expansions},
+                     {"prior_hits", stream.search->prior_hits},
+                     {"holes", stream.search->holes},
+                     {"exhausted", stream.search->exhausted}};
+  return out;
+}
+
+// What a dry run would have written.
+void print_streams(const PackReport& packed) {
+  for (const PackedFile& file : packed.files) {
+    if (file.action != PackAction::packed) continue;
+    std::printf("%s\n", printable(file.source).c_str());
+    for (const PackedStream& stream : file.streams)
+      std::printf("  %s%s  %s -> %s bytes\n    %s\n", printable(stream.name).c_str(),
+                  stream.tensors > 1 ? (" (" + counted(stream.tensors, "tensor") + ")").c_str() : "",
+                  grouped(stream.bytes_in).c_str(), grouped(stream.bytes_out).c_str(),
+                  printable(stream.program).c_str());
+  }
+}
+
 void print_report_json(const PackReport& packed, bool dry_run, int code) {
   Json document = json_document();
   document["files"] = Json::array();
@@ -94,6 +160,11 @@ void print_report_json(const PackReport& packed, bool dry_run, int code) {
                   {"duplicate_tensors", file.duplicate_tensors},
                   {"duplicate_bytes", file.duplicate_bytes}});
     if (!file.sha256.empty()) one["sha256"] = file.sha256;
+    if (file.action == PackAction::packed) one["planning_seconds"] = file.planning_seconds;
+    if (dry_run && file.action == PackAction::packed) {
+      one["streams"] = Json::array();
+      for (const PackedStream& stream : file.streams) one["streams"].push_back(json_stream(stream));
+    }
     if (file.error) one["error"] = json_error(*file.error);
     document["files"].push_back(std::move(one));
   }
@@ -133,6 +204,7 @@ void add_options(CommandLine& line, PackOptions& options, bool& no_verify) {
   line.add_size("--memory", options.memory, "cap on buffers (512MiB)");
   line.add_size("--frame-size", options.frame_bytes, "bytes a frame decodes to, 4KiB to 1MiB (512KiB)");
   add_programs(line, options);
+  add_search(line, options);
   app.add_flag("--strict", options.strict, "refuse files that break a rule of safetensors");
   app.add_flag("--allow-truncated", options.allow_truncated, "pack files that are shorter than their header says");
   app.add_flag("--no-verify", no_verify, "do not decode and compare every frame as it is written");
@@ -158,6 +230,7 @@ int pack_main(int argc, char** argv) {
     return kExitUsage;
   }
   options.verify = !no_verify;
+  options.describe = options.dry_run;
   options.cancelled = stop_requested;
   ProgressBar bar(line.progress(), line.quiet());
   if (bar.shown())
@@ -174,8 +247,9 @@ int pack_main(int argc, char** argv) {
   if (signal_exit_code() != 0) code = signal_exit_code();
   if (line.json())
     print_report_json(*packed, options.dry_run, code);
-  else if (!line.quiet())
-    print_summary(*packed, totals, options.dry_run);
+  else if (!line.quiet() && options.dry_run)
+    print_streams(*packed);
+  if (!line.json() && !line.quiet()) print_summary(*packed, totals, options.dry_run);
   return code;
 }
 

@@ -48,7 +48,14 @@ constexpr std::array kKnownNames = {"ALLOW_TRUNCATED",
                                     "WATCH",
                                     "INTERVAL",
                                     "TO",
-                                    "MOVE"};
+                                    "MOVE",
+                                    "PROFILE",
+                                    "SEARCH",
+                                    "EXPANSIONS",
+                                    "PRIOR",
+                                    "SAVE_PRIOR",
+                                    "WITHOUT",
+                                    "TRACE"};
 // Names that others of the house read: kernels, tests, scripts, the mount.
 constexpr std::array kOtherNames = {
     "CPU",        "BUILD",     "CORPUS",       "FAULT",          "TEST_DATA",     "ACCEPT",      "SOURCE", "MOUNTPOINT",

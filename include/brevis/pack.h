@@ -10,6 +10,8 @@
 
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,12 @@ struct PackProgress {
   uint64_t bytes_packed = 0;  // written so far
 };
 
+// How hard to look for small programs: dense as long as packing stays near `zstd -9`, balanced a fifth of packing time,
+// fast not at all (programs known to be good for each dtype).
+enum class PackProfile : uint8_t { dense, balanced, fast };
+// The search for programs: off, with even odds, or guided by a prior learned from the same file.
+enum class PackSearch : uint8_t { off, uniform, prior };
+
 struct PackOptions {
   std::vector<std::string> sources;
   std::string target;   // empty: archives go beside their sources
@@ -34,14 +42,43 @@ struct PackOptions {
   bool force = false;         // overwrite existing targets
   bool verify = true;         // decode every frame and compare as it is written
   bool sha256 = true;
-  bool dry_run = false;                               // everything but writing
-  unsigned jobs = 0;                                  // workers, 0: cores
-  uint64_t memory = uint64_t{512} << 20;              // cap on buffers
-  uint64_t frame_bytes = uint64_t{512} << 10;         // decoded output of a frame, 4 KiB .. 1 MiB
-  uint64_t opaque_min = uint64_t{64} << 10;           // other files of a tree: below copied, from here on packed
-  std::map<std::string, std::string> programs;        // dtype name -> program text (templates allowed)
+  bool dry_run = false;                         // everything but writing
+  unsigned jobs = 0;                            // workers, 0: cores
+  uint64_t memory = uint64_t{512} << 20;        // cap on buffers
+  uint64_t frame_bytes = uint64_t{512} << 10;   // decoded output of a frame, 4 KiB .. 1 MiB
+  uint64_t opaque_min = uint64_t{64} << 10;     // other files of a tree: below copied, from here on packed
+  std::map<std::string, std::string> programs;  // dtype name -> program text (templates allowed)
+  PackProfile profile = PackProfile::balanced;
+  PackSearch search = PackSearch::off;
+  std::optional<uint64_t> expansions;                 // productions that one search may apply (by profile)
+  std::string prior;                                  // file with a prior to use instead of learning one
+  std::string save_prior;                             // file that the prior learned is written to
+  std::set<std::string, std::less<>> without;         // operators that the search leaves out
+  bool describe = false;                              // fill PackedFile::streams
   std::function<void(const PackProgress&)> progress;  // may be empty
   std::function<bool()> cancelled;                    // may be empty
+};
+
+// What a search did (PackOptions::describe).
+struct SearchLog {
+  uint64_t expansions = 0, refused = 0;  // productions applied; of them, those that could not stand there
+  uint64_t states = 0, pruned = 0, dominated = 0;
+  uint64_t targets = 0, work = 0;      // streams and words looked at
+  uint64_t holes = 0, prior_hits = 0;  // of the program found: those where the likeliest production was the right one
+  bool exhausted = false;              // nothing was left to try
+  struct Point {
+    uint64_t expansions, bytes;  // of the whole stream, expected
+  };
+  std::vector<Point> curve;  // the best so far, whenever it fell
+};
+
+// One stored stream: a tensor, a bundle of small ones, the header or other bytes (PackOptions::describe).
+struct PackedStream {
+  std::string name, dtype;
+  uint64_t tensors = 0;                  // in a bundle, 1 else
+  uint64_t bytes_in = 0, bytes_out = 0;  // frames and tables of its own
+  std::string program;
+  std::optional<SearchLog> search;  // when there was one; like streams share an answer
 };
 
 enum class PackAction : uint8_t { packed, copied, linked, skipped, failed };
@@ -53,7 +90,9 @@ struct PackedFile {
   std::string warning;  // lenient files: rule and offset
   uint64_t bytes_in = 0, bytes_out = 0;
   uint64_t tensors = 0, duplicate_tensors = 0, duplicate_bytes = 0;
-  std::string sha256;          // hex, empty when not made
+  std::string sha256;           // hex, empty when not made
+  double planning_seconds = 0;  // of choosing programs, one thread
+  std::vector<PackedStream> streams;
   std::optional<Error> error;  // action failed
 };
 

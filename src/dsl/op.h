@@ -116,6 +116,10 @@ struct OpSpec {
 
   // Packing, optional: nodes of this operator that may be worth trying for a target, appended to `out` (propose.h).
   void (*propose)(const Target& target, std::vector<Proposal>& out) = nullptr;
+
+  // invert() never refuses, whatever the words, once the node's slot was fitted to them. Programs of other operators
+  // are proved frame by frame before anything relies on them.
+  bool total = false;
 };
 
 // Every operator, by ascending id.

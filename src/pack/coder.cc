@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 
 #include "base/checksum.h"
 #include "dsl/encode.h"
 #include "dsl/text.h"
 #include "dsl/verify.h"
 #include "synth/complete.h"
+#include "synth/spine.h"
 #include "synth/table_sets.h"
 
 namespace brevis::pack {
@@ -59,6 +61,10 @@ synth::Stream words_of(const SpanStream& bytes, Dtype dtype, unsigned width, std
     return bytes.read(first * (width / 8), out.byte_span());
   };
   return stream;
+}
+
+bool is_one_region(const dsl::Program& program) {
+  return program.regions().size() == 1 && program.regions()[0].root == 0;
 }
 
 uint64_t bytes_of(const std::vector<ByteVector>& tables) {
@@ -132,7 +138,7 @@ Result<Coded> Coder::write_reference(uint64_t offset, const RecordPlan& plan, co
   record.words = plan.bytes() / (plan.width() / 8);
   record.digest = digest;
   if (options_.on_progress) BREVIS_TRY(options_.on_progress(plan.bytes()));
-  return Coded{writer_->add_record(std::move(record)), digest, true};
+  return Coded{writer_->add_record(std::move(record)), digest, true, 0, std::nullopt};
 }
 
 // Opaque bytes may be weights of another format: the reading of them that gives the smallest size wins.
@@ -141,6 +147,8 @@ Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& 
   synth::ChooseOptions options;
   options.frame_bytes = options_.frame_bytes;
   options.parts = scan.parts;
+  options.search = options_.search;
+  if (options.search) options.search->budget->add_stream(stream.bytes());
   const auto wanted = options_.programs.find(std::string(dtype_info(plan.dtype).name));
   if (wanted != options_.programs.end()) {
     BREVIS_ASSIGN(options.wanted,
@@ -176,6 +184,10 @@ Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& ch
   if (choice.tables.empty()) return own;
   const synth::StreamStats& stats = scan.stats;
   BREVIS_ASSIGN(const auto bound, bind_choice(choice, choice.tables));
+  if (!is_one_region(*choice.program)) {
+    for (const ByteVector& table : choice.tables) own.push_back({writer_->add_table(table)});
+    return own;
+  }
   const bool may_share =
       scan.parts.empty() && stats.width <= 16 && stats.width == choice.program->width() && !recent_.empty();
   if (may_share) {
@@ -206,9 +218,26 @@ Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& ch
   return own;
 }
 
-Status Coder::encode_frames(const synth::Stream& stream, const synth::Choice& choice, const dsl::BoundProgram& bound,
+Status Coder::encode_regions(const synth::Stream& stream, const synth::Choice& choice, const dsl::BoundProgram& bound,
+                             const Digest& expected) {
+  if (is_one_region(*choice.program)) return encode_frames(stream, 0, choice.frame_words[0], bound, expected);
+  const auto regions = synth::Regions::of(*choice.program, stream);
+  if (!regions) return make_error(Errc::internal, "a skeleton does not fit the stream it was chosen for");
+  BREVIS_ASSIGN(const auto truth, regions->is_true());
+  if (!truth || truth->whole != expected) return changed();
+  for (uint32_t r = 0; r < regions->count(); ++r)
+    BREVIS_TRY(encode_frames(regions->region(r), r, choice.frame_words[r], bound, truth->regions[r]));
+  return {};
+}
+
+Error Coder::changed() const {
+  return make_error(Errc::changed, "'" + source_->path() +
+                                       "' changed while it was being packed; pack it again once "
+                                       "nothing writes to it");
+}
+
+Status Coder::encode_frames(const synth::Stream& stream, uint32_t region, uint64_t step, const dsl::BoundProgram& bound,
                             const Digest& expected) {
-  const uint64_t step = choice.frame_words[0];
   const uint64_t frames = (stream.words + step - 1) / step;
   DigestHasher hasher;
   BREVIS_TRY(ordered_parallel<EncodedFrame>(
@@ -217,7 +246,7 @@ Status Coder::encode_frames(const synth::Stream& stream, const synth::Choice& ch
         const uint64_t first = i * step;
         EncodedFrame frame{{}, bits::OwnedWords(stream.width, std::min(step, stream.words - first))};
         BREVIS_TRY(stream.read(first, frame.words.words()));
-        BREVIS_ASSIGN(const bool fits, dsl::encode_frame(bound, 0, first, frame.words.view(), frame.stored));
+        BREVIS_ASSIGN(const bool fits, dsl::encode_frame(bound, region, first, frame.words.view(), frame.stored));
         if (!fits) {
           BREVIS_TRY(source_->unchanged());
           return make_error(Errc::internal, "a program does not express the stream it was chosen for, frame " +
@@ -228,7 +257,7 @@ Status Coder::encode_frames(const synth::Stream& stream, const synth::Choice& ch
           arena.reset();
           const auto original = frame.words.view().byte_span();
           ByteVector decoded(original.size());
-          BREVIS_TRY(dsl::decode_frame(bound, 0, first, frame.stored, decoded, arena));
+          BREVIS_TRY(dsl::decode_frame(bound, region, first, frame.stored, decoded, arena));
           if (!std::equal(decoded.begin(), decoded.end(), original.begin()))
             return make_error(Errc::internal, "frame " + std::to_string(i) + " of '" + source_->path() +
                                                   "' does not decode to what was encoded; nothing was written, please "
@@ -241,10 +270,7 @@ Status Coder::encode_frames(const synth::Stream& stream, const synth::Choice& ch
         BREVIS_TRY(writer_->append_frame(frame.stored));
         return options_.on_progress ? options_.on_progress(frame.words.view().bytes()) : Status{};
       }));
-  if (hasher.digest() != expected)
-    return make_error(Errc::changed, "'" + source_->path() +
-                                         "' changed while it was being packed; pack it again once "
-                                         "nothing writes to it");
+  if (hasher.digest() != expected) return changed();
   return {};
 }
 
@@ -255,8 +281,20 @@ Result<Coded> Coder::code(const RecordPlan& plan) {
   BREVIS_ASSIGN(const Scan scanned, scan(bytes, plan.width()));
   BREVIS_ASSIGN(const auto equal, find_equal(bytes, scanned.digest, plan));
   if (equal) return write_reference(*equal, plan, scanned.digest);
+  const uint64_t before = writer_->bytes_written();
+  const size_t tables = writer_->manifest().tables.size();
+  BREVIS_ASSIGN(Coded coded, code_stream(plan, bytes, scanned));
+  coded.bytes = writer_->bytes_written() - before;
+  const auto& all = writer_->manifest().tables;
+  for (size_t i = tables; i < all.size(); ++i) coded.bytes += all[i].size();
+  return coded;
+}
+
+Result<Coded> Coder::code_stream(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned) {
   unsigned width = plan.width();
+  const auto start = std::chrono::steady_clock::now();
   BREVIS_ASSIGN(const synth::Choice choice, choose(bytes, plan, scanned, width));
+  planning_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const synth::Stream stream = words_of(bytes, plan.dtype, width, plan.shape);
   archive::Record record;
   BREVIS_ASSIGN(record.bindings, bind_tables(choice, scanned));
@@ -267,7 +305,7 @@ Result<Coded> Coder::code(const RecordPlan& plan) {
   }
   BREVIS_ASSIGN(const auto bound, bind_sets(choice, tables));
   if (!choice.frame_words.empty()) {
-    BREVIS_TRY(encode_frames(stream, choice, *bound, scanned.digest));
+    BREVIS_TRY(encode_regions(stream, choice, *bound, scanned.digest));
   } else if (options_.on_progress) {
     BREVIS_TRY(options_.on_progress(bytes.bytes()));
   }
@@ -276,7 +314,7 @@ Result<Coded> Coder::code(const RecordPlan& plan) {
   record.frame_words = choice.frame_words;
   record.digest = scanned.digest;
   record.bundle = plan.bundle;
-  return Coded{writer_->add_record(std::move(record)), scanned.digest, false};
+  return Coded{writer_->add_record(std::move(record)), scanned.digest, false, 0, choice.trace};
 }
 
 }  // namespace brevis::pack

@@ -27,6 +27,7 @@ struct CoderOptions {
   bool verify = true;
   size_t window = 4;                                  // frames in flight
   std::map<std::string, std::string> programs;        // dtype name -> program text
+  std::optional<synth::SearchOptions> search;         // what it names outlives the coder
   std::function<Status(uint64_t bytes)> on_progress;  // source bytes done; an Error stops the work
 };
 
@@ -35,12 +36,15 @@ struct Coded {
   uint32_t record = 0;
   Digest digest;
   bool duplicate = false;  // stored as a reference to an equal, earlier one
+  uint64_t bytes = 0;      // of frames and of tables that are new
+  std::optional<synth::SearchTrace> trace;
 };
 
 class Coder {
  public:
   Coder(const Source& source, archive::Writer& writer, Pool& pool, CoderOptions options);
   Result<Coded> code(const RecordPlan& plan);
+  double planning_seconds() const { return planning_seconds_; }  // for people; decides nothing
 
  private:
   struct Scan {
@@ -56,8 +60,12 @@ class Coder {
   Result<std::optional<uint64_t>> find_equal(const SpanStream& stream, const Digest& digest, const RecordPlan& plan);
   Result<synth::Choice> choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan, unsigned& width);
   Result<std::vector<archive::Binding>> bind_tables(const synth::Choice& choice, const Scan& scan);
-  Status encode_frames(const synth::Stream& stream, const synth::Choice& choice, const dsl::BoundProgram& bound,
+  Status encode_regions(const synth::Stream& stream, const synth::Choice& choice, const dsl::BoundProgram& bound,
+                        const Digest& expected);
+  Status encode_frames(const synth::Stream& stream, uint32_t region, uint64_t step, const dsl::BoundProgram& bound,
                        const Digest& expected);
+  Error changed() const;
+  Result<Coded> code_stream(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned);
   Result<Coded> write_reference(uint64_t offset, const RecordPlan& plan, const Digest& digest);
 
   const Source* source_;
@@ -66,6 +74,7 @@ class Coder {
   CoderOptions options_;
   std::map<std::pair<Digest, uint64_t>, std::vector<uint64_t>> seen_;  // (digest, bytes) -> offsets in the source
   std::vector<Shared> recent_;
+  double planning_seconds_ = 0;
   std::map<std::tuple<Dtype, std::string, unsigned>, synth::Mate> mates_;  // by dtype, role and log2 of the bytes
 };
 

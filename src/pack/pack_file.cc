@@ -2,11 +2,15 @@
 #include "pack/pack_file.h"
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "base/checksum.h"
 #include "brevis/version.h"
+#include "dsl/text.h"
 #include "pack/coder.h"
+#include "pack/planning.h"
+#include "synth/prior_file.h"
 
 namespace brevis::pack {
 namespace {
@@ -151,14 +155,22 @@ void add_segments(const std::vector<RecordPlan>& plans, const std::vector<Coded>
 }
 
 // What changed bytes and nothing else.
-void set_provenance(const PackOptions& options, archive::Writer& writer) {
+void set_provenance(const PackOptions& options, const synth::Prior* prior, archive::Writer& writer) {
   writer.set_provenance("packer", "brevis " BREVIS_VERSION);
   writer.set_provenance("frame", std::to_string(options.frame_bytes));
-  writer.set_provenance("search", "off");
+  constexpr const char* kProfiles[] = {"dense", "balanced", "fast"};
+  constexpr const char* kSearches[] = {"off", "uniform", "prior"};
   for (const auto& [dtype, text] : options.programs) writer.set_provenance("program " + dtype, text);
+  writer.set_provenance("search", kSearches[static_cast<size_t>(options.search)]);
+  if (options.search == PackSearch::off) return;
+  writer.set_provenance("profile", kProfiles[static_cast<size_t>(options.profile)]);
+  if (options.expansions) writer.set_provenance("expansions", std::to_string(*options.expansions));
+  for (const std::string& name : options.without) writer.set_provenance("without " + name, "");
+  if (prior != nullptr) writer.set_provenance("prior", to_hex(xxh3_128(synth::write_prior(*prior))));
 }
 
-CoderOptions coder_options(const FileContext& context, archive::Writer& writer, uint64_t& reported) {
+CoderOptions coder_options(const FileContext& context, archive::Writer& writer, Planning& planning,
+                           uint64_t& reported) {
   const PackOptions& options = *context.options;
   CoderOptions out;
   out.frame_bytes = options.frame_bytes;
@@ -167,6 +179,7 @@ CoderOptions coder_options(const FileContext& context, archive::Writer& writer, 
   const uint64_t fit = options.memory / (12 * std::max<uint64_t>(options.frame_bytes, kReadBytes));
   out.window = static_cast<size_t>(std::clamp<uint64_t>(fit, 1, 2 * context.pool->threads()));
   out.programs = options.programs;
+  if (planning.searches()) out.search = planning.search();
   out.on_progress = [&context, &writer, &reported](uint64_t bytes) -> Status {
     if (context.options->cancelled && context.options->cancelled())
       return make_error(Errc::cancelled, "stopped on request");
@@ -175,6 +188,34 @@ CoderOptions coder_options(const FileContext& context, archive::Writer& writer, 
     reported = written;
     return context.on_progress ? context.on_progress(bytes, fresh) : Status{};
   };
+  return out;
+}
+
+SearchLog log_of(const synth::SearchTrace& trace) {
+  SearchLog log{trace.expansions,
+                trace.refused,
+                trace.states,
+                trace.pruned,
+                trace.dominated,
+                trace.targets,
+                trace.work,
+                trace.holes,
+                trace.prior_hits,
+                trace.exhausted,
+                {}};
+  for (const auto& point : trace.curve) log.curve.push_back({point.expansions, point.cost / (8 * 256)});
+  return log;
+}
+
+PackedStream describe(const RecordPlan& plan, const Coded& coded, const archive::Manifest& manifest) {
+  PackedStream out;
+  out.name = plan.name;
+  out.dtype = std::string(dtype_info(plan.dtype).name);
+  out.tensors = plan.kind == archive::SegmentKind::tensor ? plan.members.size() + plan.twins.size() : 0;
+  out.bytes_in = plan.bytes();
+  out.bytes_out = coded.bytes;
+  out.program = dsl::print(*manifest.programs[manifest.records[coded.record].program]);
+  if (coded.trace) out.search = log_of(*coded.trace);
   return out;
 }
 
@@ -195,7 +236,12 @@ Status pack_into(const FileContext& context, const FileJob& job, PackedFile& out
   std::optional<WholeDigest> whole;
   if (options.sha256) whole.emplace(source, plans);
   uint64_t reported = 0;
-  Coder coder(source, writer, *context.pool, coder_options(context, writer, reported));
+  Planning planning(options, context.prior);
+  const auto start = std::chrono::steady_clock::now();
+  BREVIS_TRY(planning.learn(source, plans, options.frame_bytes));
+  out.planning_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (context.learned != nullptr) context.learned->add(planning.prior());
+  Coder coder(source, writer, *context.pool, coder_options(context, writer, planning, reported));
   std::vector<Coded> coded;
   std::vector<Digest> digests;
   for (const RecordPlan& plan : plans) {
@@ -213,11 +259,13 @@ Status pack_into(const FileContext& context, const FileJob& job, PackedFile& out
       out.duplicate_tensors += 1;
       out.duplicate_bytes += plan.bytes();
     }
+    if (options.describe) out.streams.push_back(describe(plan, *one, writer.manifest()));
     digests.push_back(one->digest);
     coded.push_back(*one);
   }
   add_segments(plans, coded, verdict, writer);
-  set_provenance(options, writer);
+  out.planning_seconds += coder.planning_seconds();
+  set_provenance(options, context.prior, writer);
   if (whole) {
     BREVIS_ASSIGN(const Sha256 digest, whole->finish(digests));
     writer.set_sha256(digest);

@@ -9,6 +9,7 @@
 
 #include "base/threads.h"
 #include "brevis/pack.h"
+#include "synth/prior.h"
 
 namespace brevis::pack {
 
@@ -20,6 +21,8 @@ struct FileJob {
 struct FileContext {
   const PackOptions* options = nullptr;
   Pool* pool = nullptr;
+  const synth::Prior* prior = nullptr;  // to use instead of learning one per file
+  synth::Prior* learned = nullptr;      // collects what files teach, may be null
   // Source bytes that were finished, and archive bytes written since the last call; an Error stops the work.
   std::function<Status(uint64_t source_bytes, uint64_t packed_bytes)> on_progress;
 };

@@ -8,10 +8,12 @@
 
 #include "base/io.h"
 #include "brevis/log.h"
+#include "dsl/op.h"
 #include "dsl/text.h"
 #include "dsl/verify.h"
 #include "pack/inventory.h"
 #include "pack/pack_file.h"
+#include "pack/planning.h"
 
 namespace brevis {
 namespace {
@@ -24,15 +26,17 @@ Status check_options(const PackOptions& options) {
   if (options.frame_bytes < dsl::kMinFrameBytes || options.frame_bytes > dsl::kMaxFrameBytes)
     return make_error(Errc::invalid_argument,
                       "a frame holds 4 KiB to 1 MiB, not " + std::to_string(options.frame_bytes) + " bytes");
+  for (const std::string& name : options.without)
+    if (dsl::find_op(name) == nullptr)
+      return make_error(Errc::invalid_argument, "'" + name + "' is no operator: docs/dsl.md lists them");
   for (const auto& [name, text] : options.programs) {
     const auto dtype = dtype_from_name(name);
     if (!dtype) return make_error(Errc::invalid_argument, "program for '" + name + "': no such dtype");
     const auto program = dsl::parse_program("u" + std::to_string(dtype_info(*dtype).word_bits()) + " = " + text, true);
     if (!program) return Error(program.error()).within("program for " + name);
-    if (program->regions().size() != 1 || program->regions()[0].root != 0)
-      return make_error(Errc::invalid_argument, "program for " + name +
-                                                    ": must be a region (no concat, repeat, ref, "
-                                                    "constant or ramp at its root)");
+    if (program->regions().empty() || program->uses_ref())
+      return make_error(Errc::invalid_argument,
+                        "program for " + name + ": must store its words (no ref, and more than constant and ramp)");
   }
   return {};
 }
@@ -112,12 +116,22 @@ Result<PackReport> pack_files(const PackOptions& options) {
   Pool pool(options.jobs != 0 ? options.jobs : available_cores());
   PackProgress progress;
   progress.bytes_total = inventory.bytes;
-  pack::FileContext context{&options, &pool, [&](uint64_t source_bytes, uint64_t packed_bytes) -> Status {
-                              progress.bytes_done += source_bytes;
-                              progress.bytes_packed += packed_bytes;
-                              if (options.progress) options.progress(progress);
-                              return {};
-                            }};
+  std::optional<synth::Prior> prior;
+  if (!options.prior.empty()) {
+    BREVIS_ASSIGN(prior, pack::load_prior(options.prior));
+  }
+  synth::Prior learned;
+  pack::FileContext context;
+  context.options = &options;
+  context.pool = &pool;
+  if (prior) context.prior = &*prior;
+  if (!options.save_prior.empty()) context.learned = &learned;
+  context.on_progress = [&](uint64_t source_bytes, uint64_t packed_bytes) -> Status {
+    progress.bytes_done += source_bytes;
+    progress.bytes_packed += packed_bytes;
+    if (options.progress) options.progress(progress);
+    return {};
+  };
   PackReport report;
   for (const Item& item : inventory.items) {
     progress.file = item.source;
@@ -130,6 +144,7 @@ Result<PackReport> pack_files(const PackOptions& options) {
     const auto& error = report.files.back().error;
     if (error && error->kind() == Errc::cancelled) break;
   }
+  if (!options.save_prior.empty() && !options.dry_run) BREVIS_TRY(pack::save_prior(options.save_prior, learned));
   // Children before parents, and after everything in them was written. Directories that stood before keep their own.
   for (auto at = made.rbegin(); at != made.rend(); ++at)
     if (const Status done = copy_directory_attributes((*at)->source, (*at)->target); !done)

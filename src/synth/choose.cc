@@ -6,10 +6,13 @@
 
 #include "bits/kernels.h"
 #include "dsl/encode.h"
+#include "dsl/op.h"
 #include "dsl/verify.h"
 #include "synth/complete.h"
+#include "synth/improve.h"
 #include "synth/known_good.h"
 #include "synth/offsets.h"
+#include "synth/spine.h"
 #include "synth/table_sets.h"
 
 namespace brevis::synth {
@@ -267,16 +270,24 @@ uint64_t quality_of(uint64_t cost, uint64_t entropy) {
 }
 
 // The mate's program with tables of this stream's own, if statistics say that it does as well here.
-Result<std::optional<Choice>> like_mate(const Stream& stream, Fields& fields, uint64_t entropy,
+Result<std::optional<Choice>> like_mate(const Stream& stream, Fields& fields, uint64_t entropy, uint64_t frame_words,
                                         const ChooseOptions& options) {
-  const auto cost = cost_by_stats(options.mate->expr, fields);
+  std::optional<uint64_t> cost;
+  if (options.mate->sampled && options.search) {
+    BREVIS_ASSIGN(cost, sampled_cost(stream, frame_words, options.mate->expr, *options.search));
+  } else {
+    cost = cost_by_stats(options.mate->expr, fields);
+  }
   if (!cost) return std::optional<Choice>{};
   const uint64_t quality = quality_of(*cost, entropy);
   if (quality > options.mate->quality + options.mate->quality / kQualitySlackOf) return std::optional<Choice>{};
   BREVIS_ASSIGN(auto choice, train_whole(stream, fields, options.mate->expr, options));
   if (!choice) return std::optional<Choice>{};
+  BREVIS_ASSIGN(const bool sure, options.mate->sampled ? expresses(*choice, stream) : Result<bool>(true));
+  if (!sure) return std::optional<Choice>{};
   choice->estimated_bytes = *cost / (256 * 8);
   choice->mate = options.mate;
+  choice->shared = true;
   return choice;
 }
 
@@ -312,9 +323,26 @@ Result<std::optional<Choice>> with_offset(const Stream& stream, const std::vecto
   return choice;
 }
 
-}  // namespace
+// What the search finds beyond the known candidates, if anything.
+Result<Improved> searched(const Stream& stream, Fields& fields, uint64_t entropy, uint64_t frame_words,
+                          const std::vector<Candidate>& candidates, const std::optional<Choice>& shifted,
+                          const ChooseOptions& options) {
+  std::vector<Expr> known;
+  if (shifted) known.push_back(shifted->program->expr());
+  for (size_t i = 0; i < std::min(candidates.size(), kPricedByStatistics); ++i) known.push_back(candidates[i].expr);
+  BREVIS_ASSIGN(Improved out, improve(stream, frame_words, known, *options.search,
+                                      [&](const Expr& expr) { return train_whole(stream, fields, expr, options); }));
+  if (!out.choice) return out;
+  if (entropy != 0 && out.choice->mate) {
+    out.choice->mate->quality = quality_of(out.choice->mate->quality, entropy);
+  } else {
+    out.choice->mate.reset();
+  }
+  return out;
+}
 
-Result<Choice> choose(const Stream& stream, const StreamStats& stats, const ChooseOptions& options) {
+// Without a skeleton, but for streams that need no data.
+Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, const ChooseOptions& options) {
   if (!options.wanted) {
     if (const auto expr = computed(stats)) {
       BREVIS_ASSIGN(auto program, dsl::build(stream.width, *expr));
@@ -325,11 +353,11 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
   Fields fields(stats, frame_words);
   const uint64_t entropy = entropy_by_stats(fields);
   std::optional<std::vector<uint64_t>> offset;
-  if (!options.wanted) {
+  if (!options.wanted && (!options.search || options.search->grammar->allows({OpId::offset, {}, {}}))) {
     BREVIS_ASSIGN(offset, promising_offset(stream));
   }
-  if (options.mate && !offset && !options.wanted && entropy != 0) {
-    BREVIS_ASSIGN(auto choice, like_mate(stream, fields, entropy, options));
+  if (options.mate && (!offset || options.mate->sampled) && !options.wanted && entropy != 0) {
+    BREVIS_ASSIGN(auto choice, like_mate(stream, fields, entropy, frame_words, options));
     if (choice) return std::move(*choice);
   }
   std::vector<Candidate> candidates;
@@ -341,14 +369,32 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
   if (candidates.empty()) {
     BREVIS_ASSIGN(candidates, known_candidates(stream, fields, options.parts));
   }
+  std::optional<Choice> shifted;
   if (offset) {
     const uint64_t limit = candidates.empty() ? UINT64_MAX : candidates.front().cost;
-    BREVIS_ASSIGN(auto choice, with_offset(stream, *offset, frame_words, limit, options));
-    if (choice) return std::move(*choice);
+    BREVIS_ASSIGN(shifted, with_offset(stream, *offset, frame_words, limit, options));
+  }
+  std::optional<SearchTrace> trace;
+  if (options.search && !options.wanted) {
+    std::erase_if(candidates, [&](const Candidate& c) { return !options.search->grammar->allows(c.expr); });
+    if (candidates.empty()) candidates.push_back({bare_literal(), stream.words * stream.width * 256});
+    if (stream.words * (stream.width / 8) >= options.search->effort->least_bytes) {
+      BREVIS_ASSIGN(Improved better, searched(stream, fields, entropy, frame_words, candidates, shifted, options));
+      trace = std::move(better.trace);
+      if (better.choice) {
+        better.choice->trace = std::move(trace);
+        return std::move(*better.choice);
+      }
+    }
+    if (shifted) {
+      shifted->trace = trace;
+      return std::move(*shifted);
+    }
   }
   for (const auto& candidate : candidates) {
     BREVIS_ASSIGN(auto choice, train_whole(stream, fields, candidate.expr, options));
     if (!choice) continue;
+    choice->trace = trace;
     choice->estimated_bytes = candidate.cost / (256 * 8);
     if (entropy != 0)
       if (const auto cost = cost_by_stats(candidate.expr, fields))
@@ -357,6 +403,60 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
   }
   BREVIS_ASSIGN(auto program, dsl::build(stream.width, bare_literal()));
   return without_tables(std::move(program), options.frame_bytes, stream.words * (stream.width / 8));
+}
+
+// Statistics of a region's stream, which nobody gathered yet.
+Result<StreamStats> gather_whole(const Stream& stream) {
+  constexpr uint64_t kAtOnce = 1u << 17;
+  StreamStats stats;
+  bits::OwnedWords buffer(stream.width, std::min(kAtOnce, stream.words));
+  for (uint64_t first = 0; first < stream.words; first += kAtOnce) {
+    const bits::Words part = buffer.words().part(0, std::min(kAtOnce, stream.words - first));
+    BREVIS_TRY(stream.read(first, part));
+    append(stats, gather(part));
+  }
+  return stats;
+}
+
+constexpr unsigned kMostSkeletons = 3;  // one below the other
+
+ChooseRegion below(const ChooseOptions& options) {
+  return [&options](const Stream& region, const Expr* wanted) -> Result<Choice> {
+    ChooseOptions inner;
+    inner.frame_bytes = options.frame_bytes;
+    inner.search = options.search;
+    inner.depth = options.depth + 1;
+    if (wanted != nullptr) {
+      BREVIS_ASSIGN(inner.wanted, dsl::build(region.width, *wanted, true));
+    }
+    BREVIS_ASSIGN(const StreamStats stats, gather_whole(region));
+    return choose(region, stats, inner);
+  };
+}
+
+bool has_skeleton(const dsl::Program& program) { return dsl::spec_of(program.root().op).place == dsl::Place::skeleton; }
+
+}  // namespace
+
+Result<Choice> choose(const Stream& stream, const StreamStats& stats, const ChooseOptions& options) {
+  if (options.wanted && has_skeleton(*options.wanted)) {
+    BREVIS_ASSIGN(auto choice, over_skeleton(stream, options.wanted->expr(), false, true, below(options)));
+    if (choice) return std::move(*choice);
+    ChooseOptions free = options;
+    free.wanted.reset();
+    return choose(stream, stats, free);
+  }
+  BREVIS_ASSIGN(Choice plain, choose_region(stream, stats, options));
+  const bool look = options.search && !options.wanted && !plain.shared && !plain.frame_words.empty() &&
+                    options.depth < kMostSkeletons && options.search->effort->limits.expansions != 0 &&
+                    stream.words * (stream.width / 8) >= options.search->effort->least_bytes;
+  if (!look) return plain;
+  const uint64_t frame_words = std::max<uint64_t>(1, options.frame_bytes / (stream.width / 8));
+  BREVIS_ASSIGN(auto better,
+                best_skeleton(stream, frame_words, plain.estimated_bytes * 8 * 256, *options.search, below(options)));
+  if (!better) return plain;
+  better->trace = std::move(plain.trace);
+  return std::move(*better);
 }
 
 }  // namespace brevis::synth

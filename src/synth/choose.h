@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "dsl/exec.h"
+#include "synth/profile.h"
 #include "synth/stats.h"
 
 namespace brevis::synth {
@@ -30,6 +31,15 @@ struct Stream {
 struct Mate {
   dsl::Expr expr;
   uint64_t quality = 0;
+  bool sampled = false;  // the cost is one of a sample, as the search sees it
+};
+
+// What a search may use; everything outlives the choice.
+struct SearchOptions {
+  const Grammar* grammar = nullptr;
+  const Prior* prior = nullptr;
+  const Effort* effort = nullptr;
+  Budget* budget = nullptr;
 };
 
 struct Choice {
@@ -38,6 +48,8 @@ struct Choice {
   std::vector<uint64_t> frame_words;  // a region each
   uint64_t estimated_bytes = 0;       // of the whole stream, expected
   std::optional<Mate> mate;           // what a like stream may be told
+  std::optional<SearchTrace> trace;   // when there was a search
+  bool shared = false;                // a like stream's answer
 };
 
 struct ChooseOptions {
@@ -48,6 +60,8 @@ struct ChooseOptions {
   std::optional<Mate> mate;
   // Statistics of consecutive parts of a long stream, at most 16 bits wide: programs are priced with tables a part.
   std::vector<StreamStats> parts;
+  std::optional<SearchOptions> search;  // empty: known-good programs only
+  unsigned depth = 0;                   // skeleton operators above
 };
 
 // `stats` of the whole stream (gather(), append()). words > 0.

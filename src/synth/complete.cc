@@ -7,6 +7,7 @@
 #include "codec/zstd_size.h"
 #include "dsl/encode.h"
 #include "dsl/op.h"
+#include "synth/decode_cost.h"
 
 namespace brevis::synth {
 namespace {
@@ -17,17 +18,6 @@ using dsl::Expr;
 
 constexpr uint64_t kBit = 256;  // cost units of one bit
 constexpr uint64_t kNever = UINT64_MAX;
-
-// What a word costs the reader, as a price in size (1/256 bit a word). Codecs whose tables live in registers run
-// several times faster than those that look words up in memory, which have to save a tenth of a bit.
-uint64_t decode_price(CodecId codec) {
-  switch (codec) {
-    case CodecId::rans: return 26;
-    case CodecId::huffman: return 26;
-    case CodecId::zstd: return 24;
-    default: return 0;
-  }
-}
 
 // sparse decodes word by word where it is not the usual one: half a bit for each of those.
 constexpr uint64_t kSparsePrice = 128;
@@ -52,8 +42,8 @@ uint64_t order0_cost(const codec::CodecSpec& spec, const Histogram& histogram, u
                      uint64_t limit) {
   if (spec.id == CodecId::zstd || !spec.accepts(histogram.width)) return kNever;
   const uint64_t words = histogram.total();
-  uint64_t cost =
-      frames * frame_bytes(spec.id, words / std::max<uint64_t>(frames, 1)) * 8 * kBit + words * decode_price(spec.id);
+  uint64_t cost = frames * frame_bytes(spec.id, words / std::max<uint64_t>(frames, 1)) * 8 * kBit +
+                  words * codec_decode_cost(spec.id);
   if (spec.id == CodecId::sparse) {
     uint64_t usual = 0;
     for (const auto& [word, count] : histogram.counts) usual = std::max(usual, count);
@@ -158,7 +148,7 @@ std::optional<uint64_t> node_cost_under(const dsl::BoundProgram& bound, uint32_t
     const auto& codec = *codec::find_codec(node.params[0]);
     const uint64_t payload = codec.estimate(table == nullptr ? nullptr : table->codec.get(), histogram);
     if (payload == kNever) return std::nullopt;
-    return payload + histogram.total() * decode_price(codec.id);
+    return payload + histogram.total() * codec_decode_cost(codec.id);
   }
   if (node.children.empty())
     return histogram.counts.size() == 1 && node.params.size() == 1 && histogram.counts[0].first == node.params[0]
@@ -190,7 +180,7 @@ std::optional<uint64_t> encoded_cost(const codec::CodecSpec& spec, std::span<con
     if (!spec.encode(table, frame, payload)) return std::nullopt;
     words += frame.count;
   }
-  return (payload.size() + 4 * frames.size()) * 8 * kBit + words * decode_price(spec.id);
+  return (payload.size() + 4 * frames.size()) * 8 * kBit + words * codec_decode_cost(spec.id);
 }
 
 // Whether zstd at its best may get below a cost, as a fast run of it tells: the slow one saves a fifth at most on
@@ -235,7 +225,7 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
 
 }  // namespace
 
-uint64_t slow_decode_price() { return std::min(decode_price(CodecId::rans), decode_price(CodecId::huffman)); }
+uint64_t slow_decode_price() { return std::min(codec_decode_cost(CodecId::rans), codec_decode_cost(CodecId::huffman)); }
 
 // The share of words from which on 16 bytes stood before, by a hash table of one entry a bucket.
 bool repeats_itself(std::span<const bits::ConstWords> frames) {

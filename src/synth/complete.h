@@ -5,7 +5,7 @@
 // from sample streams (any operator, and codecs that statistics cannot foresee).
 //
 // Costs are in 1/256 bits, integers throughout: payload, the literal's share of tables, a frame's lane states, and a
-// fixed price a word for codecs that decode slowly (kDecodePrice in complete.cc), so that a codec must win by more than
+// fixed price a word for codecs that decode slowly (decode_cost.h), so that a codec must win by more than
 // it costs the reader. Errors: none; nullopt means that the structure cannot express the stream.
 #pragma once
 

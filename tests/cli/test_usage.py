@@ -87,13 +87,13 @@ class Usage(CliCase):
             self.assertTrue(run.err, args)
             self.assertEqual(run.out, b"", args)
         for args in ([], ["-o", "x"], ["x", "--digest", "md5"], ["x", "--memory", "lots"], ["x", "--program", "BF16"],
-                     ["x", "--memory", "99999999999999999999"], ["x", "--memory", "0"]):
+                     ["x", "--memory", "99999999999999999999"], ["x", "--memory", "0"], ["x", "--search", "maybe"],
+                     ["x", "--profile", "slow"], ["x", "--expansions", "-1"], ["x", "--without"]):
             self.fails(self.pack(*args), 2, "brevis-pack")
 
     def test_options_to_come_are_refused_not_ignored(self):
         self.write("m.safetensors", model())
-        for option in ("--search=prior", "--base=x", "--chain", "--dedupe", "--resume", "--replace", "--shard=0/2", "--prior=x",
-                       "--profile=fast", "--expansions=5"):
+        for option in ("--base=x", "--chain", "--dedupe", "--resume", "--replace", "--shard=0/2"):
             self.fails(self.pack("m.safetensors", "-o", "x.brv", option), 2, option.split("=")[0])
 
     def test_a_path_may_begin_with_a_dash(self):

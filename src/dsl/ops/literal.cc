@@ -42,6 +42,7 @@ const OpSpec literal_op = {
     .keywords = kCodecNames,
     .child_widths = child_widths,
     .child_lengths = equal_lengths,
+    .total = true,
 };
 
 }  // namespace brevis::dsl

@@ -160,6 +160,7 @@ const OpSpec map_op = {
     .invert = invert,
     .push_down = push_down,
     .propose = propose,
+    .total = true,
 };
 
 }  // namespace brevis::dsl

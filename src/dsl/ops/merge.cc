@@ -164,6 +164,7 @@ const OpSpec merge_op = {
     .invert = invert,
     .push_down = push_down,
     .propose = propose,
+    .total = true,
 };
 
 }  // namespace brevis::dsl

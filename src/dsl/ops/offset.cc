@@ -250,6 +250,7 @@ const OpSpec offset_op = {
     .feature = 1u << 1,
     .in_place = true,
     .propose = propose_offsets,
+    .total = true,
 };
 
 }  // namespace brevis::dsl

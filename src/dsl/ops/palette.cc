@@ -108,6 +108,7 @@ const OpSpec palette_op = {
     .push_down = push_down,
     .choose_words = choose_words,
     .propose = propose,
+    .total = true,
 };
 
 }  // namespace brevis::dsl

@@ -198,6 +198,7 @@ const OpSpec rank_op = {
     .choose_words = choose_words,
     .guess = guess,
     .propose = propose,
+    .total = true,
 };
 
 }  // namespace brevis::dsl

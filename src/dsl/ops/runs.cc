@@ -95,6 +95,7 @@ const OpSpec runs_op = {
     .run = run,
     .invert = invert,
     .propose = propose,
+    .total = true,
 };
 
 }  // namespace brevis::dsl

@@ -159,6 +159,7 @@ const OpSpec scan_op = {
     .run = run,
     .invert = invert,
     .propose = propose,
+    .total = true,
 };
 
 }  // namespace brevis::dsl

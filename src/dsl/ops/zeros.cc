@@ -106,6 +106,7 @@ const OpSpec zeros_op = {
     .invert = invert,
     .push_down = push_down,
     .propose = propose,
+    .total = true,
 };
 
 }  // namespace brevis::dsl

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "synth/decode_cost.h"
+
+#include "dsl/op.h"
+
+namespace brevis::synth {
+namespace {
+
+struct Row {
+  std::string_view op;
+  uint64_t price;
+};
+
+// By name, so that operators may come and go: one that is missing costs kUnknown.
+constexpr Row kTable[] = {
+    {"literal", 0}, {"constant", 0}, {"ramp", 0},       {"merge", 0},     {"rank", 0},   {"palette", 1},
+    {"map", 1},     {"cast", 1},     {"interleave", 2}, {"transpose", 3}, {"offset", 1}, {"scan", 4},
+    {"zeros", 12},  {"runs", 8},     {"select", 24},    {"concat", 0},    {"repeat", 0}, {"ref", 0},
+};
+constexpr uint64_t kUnknown = 8;
+
+}  // namespace
+
+uint64_t decode_cost(dsl::OpId op) {
+  const std::string_view name = dsl::spec_of(op).name;
+  for (const Row& row : kTable)
+    if (row.op == name) return row.price;
+  return kUnknown;
+}
+
+uint64_t codec_decode_cost(codec::CodecId codec) {
+  switch (codec) {
+    case codec::CodecId::rans: return 26;
+    case codec::CodecId::huffman: return 26;
+    case codec::CodecId::zstd: return 24;
+    default: return 0;
+  }
+}
+
+}  // namespace brevis::synth

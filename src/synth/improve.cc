@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "synth/improve.h"
+
+#include <algorithm>
+
+#include "dsl/encode.h"
+#include "synth/sample.h"
+
+namespace brevis::synth {
+namespace {
+
+constexpr uint64_t kByte = 8 * 256;
+constexpr uint64_t kLookWork = 64 << 10;  // less budget than this is no use
+
+Result<std::shared_ptr<const dsl::BoundProgram>> bind(const Choice& choice) {
+  std::vector<std::vector<dsl::SlotTable>> slots;
+  for (size_t i = 0; i < choice.tables.size(); ++i) {
+    BREVIS_ASSIGN(auto table, dsl::load_slot(*choice.program, choice.program->slots()[i], choice.tables[i]));
+    slots.push_back({std::move(table)});
+  }
+  return dsl::BoundProgram::bind(choice.program, std::move(slots));
+}
+
+// Bytes of some whole frames, scaled to all of them, and tables; nullopt when a frame cannot be expressed.
+Result<std::optional<uint64_t>> encoded_cost(const Choice& choice, const Stream& stream, uint64_t frames) {
+  const uint64_t step = choice.frame_words[0], all = (stream.words + step - 1) / step;
+  BREVIS_ASSIGN(const auto bound, bind(choice));
+  const uint64_t count = std::min(frames, all);
+  uint64_t words = 0;
+  ByteVector stored;
+  bits::OwnedWords buffer(stream.width, std::min(step, stream.words));
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t first = (all - 1) * (i + 1) / (count + 1) * step;
+    const auto part = buffer.words().part(0, std::min(step, stream.words - first));
+    BREVIS_TRY(stream.read(first, part));
+    BREVIS_ASSIGN(const bool fits, dsl::encode_frame(*bound, 0, first, part, stored));
+    if (!fits) return std::optional<uint64_t>{};
+    words += part.count;
+  }
+  uint64_t cost = static_cast<uint64_t>(static_cast<unsigned __int128>(stored.size()) * kByte * stream.words / words);
+  for (const ByteVector& table : choice.tables) cost += table.size() * kByte;
+  return std::optional(cost);
+}
+
+SearchLimits limits_of(const SearchOptions& options) {
+  SearchLimits limits = options.effort->limits;
+  limits.work = std::min(limits.work, options.budget->left());
+  return limits;
+}
+
+struct Candidate {
+  Choice choice;
+  uint64_t cost;
+};
+
+// A candidate trained, encoded and, where it could refuse a word, proved.
+Result<std::optional<Candidate>> prove(const Stream& stream, TargetPool& pool, const dsl::Expr& expr,
+                                       const SearchOptions& options, const TrainWhole& train) {
+  BREVIS_ASSIGN(auto choice, train(expr));
+  if (!choice) return std::optional<Candidate>{};
+  BREVIS_ASSIGN(const auto bytes, encoded_cost(*choice, stream, options.effort->rerank_frames));
+  if (!bytes) return std::optional<Candidate>{};
+  const uint64_t cost = *bytes + pool.decode_price(TargetPool::kRoot, expr);
+  return std::optional(Candidate{std::move(*choice), cost});
+}
+
+}  // namespace
+
+Result<bool> expresses(const Choice& choice, const Stream& stream) {
+  const auto& nodes = choice.program->nodes();
+  if (std::all_of(nodes.begin(), nodes.end(), [](const dsl::Node& node) { return dsl::spec_of(node.op).total; }))
+    return true;
+  BREVIS_ASSIGN(const auto bound, bind(choice));
+  const uint64_t step = choice.frame_words[0];
+  bits::OwnedWords buffer(stream.width, std::min(step, stream.words));
+  ByteVector stored;
+  for (uint64_t first = 0; first < stream.words; first += step) {
+    const auto part = buffer.words().part(0, std::min(step, stream.words - first));
+    BREVIS_TRY(stream.read(first, part));
+    stored.clear();
+    BREVIS_ASSIGN(const bool fits, dsl::encode_frame(*bound, 0, first, part, stored));
+    if (!fits) return false;
+  }
+  return true;
+}
+
+Result<Improved> improve(const Stream& stream, uint64_t frame_words, std::span<const dsl::Expr> known,
+                         const SearchOptions& options, const TrainWhole& train) {
+  Improved out;
+  const Effort& effort = *options.effort;
+  if (effort.limits.expansions == 0 || options.budget->left() < kLookWork) return out;
+  BREVIS_ASSIGN(const Drawn drawn, draw_sample(stream, frame_words, effort));
+  TargetPool pool = pool_for(stream, frame_words, drawn, options);
+  const uint64_t known_cost = pool.score(TargetPool::kRoot, known.front()).value_or(UINT64_MAX);
+  Searched searched = search(pool, *options.grammar, *options.prior, known, limits_of(options));
+  options.budget->spend(pool.work());
+  out.trace = std::move(searched.trace);
+  std::optional<Candidate> best;
+  size_t tried = 0;
+  for (const Found& found : searched.best) {
+    if (tried == effort.rerank || found.cost + found.cost / effort.gain_of >= known_cost) break;
+    if (found.expr == known.front()) continue;
+    ++tried;
+    if (!best) {
+      BREVIS_ASSIGN(best, prove(stream, pool, known.front(), options, train));
+    }
+    BREVIS_ASSIGN(auto other, prove(stream, pool, found.expr, options, train));
+    options.budget->spend(stream.words);
+    if (!other || (best && other->cost >= best->cost)) continue;
+    BREVIS_ASSIGN(const bool sure, expresses(other->choice, stream));
+    if (!sure) continue;
+    other->choice.estimated_bytes = other->cost / kByte;
+    out.choice = other->choice;
+    out.choice->mate = Mate{found.expr, found.cost, true};
+    best = std::move(other);
+  }
+  return out;
+}
+
+Result<std::optional<uint64_t>> sampled_cost(const Stream& stream, uint64_t frame_words, const dsl::Expr& expr,
+                                             const SearchOptions& options) {
+  BREVIS_ASSIGN(const Drawn drawn, draw_sample(stream, frame_words, *options.effort));
+  TargetPool pool = pool_for(stream, frame_words, drawn, options);
+  return pool.score(TargetPool::kRoot, expr);
+}
+
+Status learn(const Stream& stream, uint64_t frame_words, const SearchOptions& options, Prior& prior) {
+  BREVIS_ASSIGN(const Drawn drawn, draw_sample(stream, frame_words, *options.effort));
+  TargetPool pool = pool_for(stream, frame_words, drawn, options);
+  SearchLimits limits = limits_of(options);
+  limits.expansions *= options.effort->prior_factor;
+  const Searched searched = search(pool, *options.grammar, *options.prior, {}, limits);
+  options.budget->spend(pool.work());
+  learn_from(pool, *options.grammar, searched.best.front().expr, prior);
+  return {};
+}
+
+}  // namespace brevis::synth

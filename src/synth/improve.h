@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From known programs to a better one: the search on a sample of a stream, then its best few trained on the whole
+// stream and encoded on whole frames spread over it, beside the known one. Real bytes decide.
+//
+// Errors:  those of reading the stream. Threads: one caller. Determinism: same stream, same budget, same choice.
+#pragma once
+
+#include "synth/choose.h"
+
+namespace brevis::synth {
+
+struct Improved {
+  std::optional<Choice> choice;  // empty: nothing beats the known program
+  SearchTrace trace;
+};
+
+// Tables for the whole stream; nullopt when the program does not express it.
+using TrainWhole = std::function<Result<std::optional<Choice>>(const dsl::Expr&)>;
+
+// `known`: complete programs, the best first, at least one.
+Result<Improved> improve(const Stream& stream, uint64_t frame_words, std::span<const dsl::Expr> known,
+                         const SearchOptions& options, const TrainWhole& train);
+
+// Expected cost of the whole stream under a program, from the same sample that improve() searches; nullopt when it
+// does not express that.
+Result<std::optional<uint64_t>> sampled_cost(const Stream& stream, uint64_t frame_words, const dsl::Expr& expr,
+                                             const SearchOptions& options);
+
+// Searches a sample of the stream and counts what won.
+Status learn(const Stream& stream, uint64_t frame_words, const SearchOptions& options, Prior& prior);
+
+// Whether a one-region program with its tables expresses every word of the stream. Programs whose operators never
+// refuse need no look.
+Result<bool> expresses(const Choice& choice, const Stream& stream);
+
+}  // namespace brevis::synth

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How hard to look: what the profiles mean in numbers, and the budget that a file's searches share. Budgets are counted
+// in words looked at, never in time, so that the same file gives the same archive on any machine.
+//
+// Threads: a Budget belongs to one file's packing. Errors: none.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "synth/decode_cost.h"
+#include "synth/search.h"
+
+namespace brevis::synth {
+
+enum class Profile : uint8_t { dense, balanced, fast };
+enum class SearchMode : uint8_t { off, uniform, prior };
+
+struct Effort {
+  SearchLimits limits;
+  uint64_t lambda = kLambdaOne;    // price of decode time
+  uint64_t windows = 8;            // of the sample that is searched
+  uint64_t window_words = 4096;    // at least; whole rows where they fit
+  uint64_t rerank_frames = 2;      // encoded for real, a candidate each
+  size_t rerank = 1;               // candidates besides the known one
+  uint64_t gain_of = 512;          // what the sample must promise before a candidate is trained: 1/gain_of
+  uint64_t least_bytes = 0;        // shorter streams are not searched
+  uint64_t work_per_byte_256 = 0;  // budget that a stream brings along, words a byte, 1/256
+  uint64_t first_work = 0;         // budget that a file starts with, words
+  size_t prior_streams = 0;        // searched ahead to learn a prior
+  uint64_t prior_factor = 4;       // with that many times the expansions
+};
+
+const Effort& effort_of(Profile profile);
+
+// Words that the searches of a file may still look at.
+class Budget {
+ public:
+  explicit Budget(const Effort& effort) : rate_(effort.work_per_byte_256), left_(effort.first_work) {}
+  void add_stream(uint64_t bytes) { left_ += bytes / 256 * rate_ + bytes % 256 * rate_ / 256; }
+  void spend(uint64_t work) { left_ -= std::min(left_, work); }
+  uint64_t left() const { return left_; }
+
+ private:
+  uint64_t rate_, left_;
+};
+
+}  // namespace brevis::synth

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Samples of a stream, as the search looks at them.
+//
+// Errors: those of reading the stream. Threads: pure.
+#pragma once
+
+#include "synth/choose.h"
+
+namespace brevis::synth {
+
+struct Drawn {
+  std::vector<bits::OwnedWords> store;
+  std::vector<dsl::Window> windows;
+};
+
+// Windows spread evenly over the stream, whole rows where rows are short; all of a short stream, cut as its frames are.
+Result<Drawn> draw_sample(const Stream& stream, uint64_t frame_words, const Effort& effort);
+
+// The pool of a sample; `stream` outlives it.
+TargetPool pool_for(const Stream& stream, uint64_t frame_words, const Drawn& drawn, const SearchOptions& options);
+
+}  // namespace brevis::synth

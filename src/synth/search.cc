@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "synth/search.h"
+
+#include <algorithm>
+#include <queue>
+
+namespace brevis::synth {
+namespace {
+
+constexpr uint64_t kNever = UINT64_MAX;
+constexpr uint32_t kNone = UINT32_MAX;
+// A bit of surprise counts like this share of the root's literal.
+constexpr unsigned kSurpriseShift = 12;
+
+// Open holes, leftmost first; shared by all states that have them in common.
+struct Stack {
+  uint32_t target;
+  uint32_t below;  // kNone: nothing
+  uint8_t parent, slot, depth;
+  uint32_t count;
+  uint64_t literals;  // cost of closing all
+  uint64_t expected;
+};
+
+struct State {
+  uint64_t closed;      // spent in closed leaves and nodes
+  uint64_t surprise;    // 1/1024 bits
+  uint32_t stack;       // open holes
+  uint32_t nodes;       // closed or open
+  uint32_t parent;      // state before, kNone for the first
+  uint32_t production;  // what the parent's leftmost hole became: 0 a literal, else 1 + index
+};
+
+struct Open {
+  uint64_t priority;
+  uint64_t serial;
+  uint32_t state;
+  uint32_t next;                             // place in the hole's order of productions
+  bool operator<(const Open& other) const {  // the queue hands out the greatest
+    return std::tie(priority, serial) > std::tie(other.priority, other.serial);
+  }
+};
+
+class Searcher {
+ public:
+  Searcher(TargetPool& pool, const Grammar& grammar, const Prior& prior, const SearchLimits& limits)
+      : pool_(pool), grammar_(grammar), prior_(prior), limits_(limits), unit_(pool.leaf(TargetPool::kRoot).cost) {}
+
+  Searched run(std::span<const dsl::Expr> incumbents) {
+    for (const dsl::Expr& expr : incumbents)
+      if (const auto cost = pool_.score(TargetPool::kRoot, expr)) keep({expr, *cost, true});
+    const uint32_t root = push(TargetPool::kRoot, kNone, 255, 0, 0);
+    add_state({0, 0, root, 1, kNone, 0});
+    while (!open_.empty() && trace_.expansions < limits_.expansions && pool_.work() < limits_.work) step();
+    trace_.exhausted = open_.empty();
+    trace_.states = states_.size();
+    trace_.targets = pool_.size();
+    trace_.work = pool_.work();
+    return {std::move(best_), std::move(trace_)};
+  }
+
+ private:
+  struct Choices {
+    std::vector<Production> productions;
+    std::vector<std::pair<uint32_t, uint32_t>> order;  // cost and 0 for a literal, else 1 + index
+  };
+
+  uint32_t push(uint32_t target, uint32_t below, uint8_t parent, uint8_t slot, uint8_t depth) {
+    const std::tuple key{target, below, parent, slot, depth};
+    const auto found = stack_ids_.find(key);
+    if (found != stack_ids_.end()) return found->second;
+    const uint64_t literal = pool_.leaf(target).cost;
+    const uint64_t share = prior_.expected(context(target, parent, slot, depth));
+    Stack top{target, below, parent, slot, depth, 1, literal, literal / Prior::kWhole * share};
+    if (below != kNone) {
+      top.count += stacks_[below].count;
+      top.literals += stacks_[below].literals;
+      top.expected += stacks_[below].expected;
+    }
+    stacks_.push_back(top);
+    const auto id = static_cast<uint32_t>(stacks_.size() - 1);
+    stack_ids_.emplace(key, id);
+    return id;
+  }
+
+  const Context& context(uint32_t target, uint8_t parent, uint8_t slot, uint8_t depth) {
+    auto [at, fresh] = contexts_.try_emplace({target, parent, slot, depth});
+    if (fresh)
+      at->second = prior_.uniform() ? Context{parent, slot, depth} : context_of(pool_, target, parent, slot, depth);
+    return at->second;
+  }
+
+  const std::vector<Production>& productions_of(uint32_t target) {
+    auto [at, fresh] = productions_.try_emplace(target);
+    if (fresh) at->second = grammar_.region(pool_.target(target));
+    return at->second;
+  }
+
+  // The order in which the productions of a hole are tried: likeliest first, ties as the operators gave them.
+  const std::vector<std::pair<uint32_t, uint32_t>>& order_of(const Stack& hole) {
+    auto [at, fresh] = orders_.try_emplace({hole.target, hole.parent, hole.slot, hole.depth});
+    if (!fresh) return at->second;
+    const auto costs =
+        prior_.costs(context(hole.target, hole.parent, hole.slot, hole.depth), productions_of(hole.target));
+    for (uint32_t i = 0; i < costs.size(); ++i) at->second.emplace_back(costs[i], i);
+    std::stable_sort(at->second.begin(), at->second.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    return at->second;
+  }
+
+  uint64_t priority(const State& state, uint32_t surprise) const {
+    const uint64_t expected = state.stack == kNone ? 0 : stacks_[state.stack].expected;
+    const uint64_t bits = state.surprise + surprise;
+    return state.closed + expected + (unit_ >> kSurpriseShift) * bits / Prior::kBit;
+  }
+
+  // The least that a state can end with: every open hole is one node at least.
+  uint64_t bound(const State& state) const {
+    return state.closed + (state.stack == kNone ? 0 : stacks_[state.stack].count * kNodeCost);
+  }
+
+  void queue(uint32_t state, uint32_t next) {
+    const auto& order = order_of(stacks_[states_[state].stack]);
+    if (next < order.size()) open_.push({priority(states_[state], order[next].first), serial_++, state, next});
+  }
+
+  // Whether every hole of stack a stands no deeper than that of b (the same targets).
+  bool no_deeper(uint32_t a, uint32_t b) const {
+    for (; a != kNone && a != b; a = stacks_[a].below, b = stacks_[b].below)
+      if (stacks_[a].depth > stacks_[b].depth) return false;
+    return true;
+  }
+
+  // Another state with the same targets open is no worse in any respect.
+  bool dominated(const State& state) {
+    std::vector<uint32_t> targets;
+    for (uint32_t at = state.stack; at != kNone; at = stacks_[at].below) targets.push_back(stacks_[at].target);
+    auto& others = by_targets_[targets];
+    for (const State& other : others)
+      if (other.closed <= state.closed && other.nodes <= state.nodes && no_deeper(other.stack, state.stack))
+        return true;
+    others.push_back(state);
+    return false;
+  }
+
+  void add_state(State state) {
+    if (dominated(state)) {
+      ++trace_.dominated;
+      return;
+    }
+    states_.push_back(state);
+    const auto id = static_cast<uint32_t>(states_.size() - 1);
+    if (state.production != 0 || state.parent == kNone) complete(id);
+    if (state.stack != kNone) queue(id, 0);
+  }
+
+  void step() {
+    const Open top = open_.top();
+    open_.pop();
+    const State state = states_[top.state];
+    if (!best_.empty() && bound(state) >= best_.front().cost) {
+      ++trace_.pruned;
+      return;
+    }
+    const Stack hole = stacks_[state.stack];
+    const auto [surprise, choice] = order_of(hole)[top.next];
+    queue(top.state, top.next + 1);
+    State next{state.closed, state.surprise + surprise, hole.below, state.nodes, top.state, choice};
+    if (choice == 0) {
+      next.closed += pool_.leaf(hole.target).cost;
+      return add_state(next);
+    }
+    if (hole.depth + size_t{1} >= limits_.depth) return;
+    const Production production = productions_of(hole.target)[choice - 1];
+    ++trace_.expansions;
+    const Applied* applied = pool_.apply(hole.target, production);
+    if (applied == nullptr || state.nodes + applied->children.size() > limits_.nodes) {
+      ++trace_.refused;
+      return;
+    }
+    next.closed += applied->own;
+    next.nodes += static_cast<uint32_t>(applied->children.size());
+    for (size_t i = applied->children.size(); i-- > 0;)
+      next.stack = push(applied->children[i], next.stack, static_cast<uint8_t>(production.op), static_cast<uint8_t>(i),
+                        static_cast<uint8_t>(hole.depth + 1));
+    add_state(next);
+  }
+
+  // The state's holes filled with literals.
+  void complete(uint32_t id) {
+    const State& state = states_[id];
+    const uint64_t cost = state.closed + (state.stack == kNone ? 0 : stacks_[state.stack].literals);
+    if (best_.size() == limits_.keep && cost >= best_.back().cost) return;
+    std::vector<uint32_t> path;
+    for (uint32_t at = id; states_[at].parent != kNone; at = states_[at].parent) path.push_back(at);
+    std::reverse(path.begin(), path.end());
+    size_t used = 0;
+    uint64_t hits = 0;
+    dsl::Expr expr = build(TargetPool::kRoot, path, used, hits);
+    const bool first = best_.empty() || cost < best_.front().cost;
+    if (keep({std::move(expr), cost, false}) && first) {
+      trace_.holes = path.size();
+      trace_.prior_hits = hits;
+    }
+  }
+
+  // Decisions stand in pre-order, since the leftmost hole is always the one that is expanded.
+  dsl::Expr build(uint32_t target, const std::vector<uint32_t>& path, size_t& used, uint64_t& hits) {
+    if (used == path.size()) return pool_.leaf(target).expr;
+    const State& state = states_[path[used++]];
+    const Stack& hole = stacks_[states_[state.parent].stack];
+    hits += order_of(hole).front().second == state.production;
+    if (state.production == 0) return pool_.leaf(target).expr;
+    const Production production = productions_of(target)[state.production - 1];
+    dsl::Expr out{production.op, production.params, {}};
+    const Applied* applied = pool_.apply(target, production);
+    for (const uint32_t child : applied->children) out.children.push_back(build(child, path, used, hits));
+    return out;
+  }
+
+  bool keep(Found found) {
+    for (const Found& other : best_)
+      if (other.expr == found.expr) return false;
+    const auto at = std::upper_bound(best_.begin(), best_.end(), found,
+                                     [](const Found& a, const Found& b) { return a.cost < b.cost; });
+    if (at == best_.begin()) trace_.curve.push_back({trace_.expansions, found.cost});
+    best_.insert(at, std::move(found));
+    if (best_.size() > limits_.keep) best_.pop_back();
+    return true;
+  }
+
+  TargetPool& pool_;
+  const Grammar& grammar_;
+  const Prior& prior_;
+  const SearchLimits limits_;
+  const uint64_t unit_;
+  std::vector<State> states_;
+  std::vector<Stack> stacks_;
+  std::map<std::tuple<uint32_t, uint32_t, uint8_t, uint8_t, uint8_t>, uint32_t> stack_ids_;
+  std::map<std::tuple<uint32_t, uint8_t, uint8_t, uint8_t>, Context> contexts_;
+  std::map<std::tuple<uint32_t, uint8_t, uint8_t, uint8_t>, std::vector<std::pair<uint32_t, uint32_t>>> orders_;
+  std::map<uint32_t, std::vector<Production>> productions_;
+  std::map<std::vector<uint32_t>, std::vector<State>> by_targets_;
+  std::priority_queue<Open> open_;
+  uint64_t serial_ = 0;
+  std::vector<Found> best_;
+  SearchTrace trace_;
+};
+
+}  // namespace
+
+Searched search(TargetPool& pool, const Grammar& grammar, const Prior& prior, std::span<const dsl::Expr> incumbents,
+                const SearchLimits& limits) {
+  return Searcher(pool, grammar, prior, limits).run(incumbents);
+}
+
+namespace {
+
+void learn_hole(TargetPool& pool, const Grammar& grammar, uint32_t target, const dsl::Expr& expr, uint8_t parent,
+                uint8_t slot, uint8_t depth, Prior& prior) {
+  const Context context = context_of(pool, target, parent, slot, depth);
+  const uint64_t literal = pool.leaf(target).cost;
+  if (expr.op == dsl::OpId::literal) return prior.learn(context, nullptr, literal, literal);
+  for (const Production& production : grammar.region(pool.target(target))) {
+    if (production.op != expr.op || production.params != expr.params) continue;
+    const Applied* applied = pool.apply(target, production);
+    if (applied == nullptr || applied->children.size() != expr.children.size()) return;
+    prior.learn(context, &production, pool.score(target, expr).value_or(literal), literal);
+    for (size_t i = 0; i < expr.children.size(); ++i)
+      learn_hole(pool, grammar, applied->children[i], expr.children[i], static_cast<uint8_t>(expr.op),
+                 static_cast<uint8_t>(i), static_cast<uint8_t>(depth + 1), prior);
+    return;
+  }
+}
+
+}  // namespace
+
+void learn_from(TargetPool& pool, const Grammar& grammar, const dsl::Expr& winner, Prior& prior) {
+  learn_hole(pool, grammar, TargetPool::kRoot, winner, 255, 0, 0, prior);
+}
+
+}  // namespace brevis::synth

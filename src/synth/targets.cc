@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "synth/targets.h"
+
+#include <algorithm>
+
+#include "base/checksum.h"
+#include "dsl/histogram.h"
+#include "synth/complete.h"
+#include "synth/decode_cost.h"
+
+namespace brevis::synth {
+namespace {
+
+constexpr uint64_t kByte = 8 * 256;       // cost of one
+constexpr uint64_t kCountBytes = 3;       // a data-dependent length, a frame each
+constexpr uint64_t kStepWork = 4096;      // what a production costs besides its words
+constexpr uint64_t kParamCost = 8 * 256;  // of a node beyond kNodeCost
+
+uint64_t scale(uint64_t value, uint64_t to, uint64_t from) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(value) * to / from);
+}
+
+// For streams that the sample shows no word of.
+dsl::Expr plain_literal(unsigned width) {
+  for (const codec::CodecSpec* spec : codec::all_codecs())
+    if (!spec->needs_table && spec->accepts(width)) return {dsl::OpId::literal, {static_cast<uint64_t>(spec->id)}, {}};
+  return {dsl::OpId::literal, {0}, {}};
+}
+
+// What a node's own slot holds, fitted to a sample.
+struct Fitted {
+  dsl::WordList list;
+  std::shared_ptr<const dsl::Blob> blob;
+  uint64_t bytes = 0;
+};
+
+std::optional<Fitted> fit_slot(const dsl::OpSpec& spec, const dsl::Node& node, const dsl::Target& target) {
+  Fitted out;
+  if (spec.slot == dsl::SlotKind::none) return out;
+  if (spec.slot == dsl::SlotKind::word_list) {
+    auto words = spec.choose_words(node, *target.histogram);
+    if (!words) return std::nullopt;
+    out.list.words = std::move(*words);
+    out.bytes = dsl::store_word_list(out.list.words).size();
+    return out;
+  }
+  if (spec.slot != dsl::SlotKind::blob) return std::nullopt;
+  const auto stored = dsl::suit_slot(node, target);
+  if (!stored) return std::nullopt;
+  auto blob = spec.load(node, *stored);
+  if (!blob) return std::nullopt;
+  out.blob = std::move(*blob);
+  out.bytes = stored->size();
+  return out;
+}
+
+}  // namespace
+
+TargetPool::TargetPool(Dtype dtype, uint64_t words, std::vector<dsl::Window> windows, PoolOptions options)
+    : options_(options), frames_(std::max<uint64_t>(1, (words + options.frame_words - 1) / options.frame_words)) {
+  Entry root{windows.front().words.width, dtype, words, 0, !options.shape.empty(), {}, std::move(windows), {}, {}};
+  intern(std::move(root));
+}
+
+uint32_t TargetPool::intern(Entry entry) {
+  DigestHasher hasher;
+  uint64_t bytes = 0;
+  for (const dsl::Window& window : entry.windows) {
+    const uint64_t count = window.words.count;
+    hasher.update({reinterpret_cast<const uint8_t*>(&count), sizeof count});
+    hasher.update(window.words.byte_span());
+    entry.sampled += window.words.count;
+    bytes += window.words.bytes();
+  }
+  work_ += entry.sampled;
+  const std::tuple key{hasher.digest(), entry.width, entry.dtype, entry.placed};
+  const auto found = by_content_.find(key);
+  if (found != by_content_.end()) return found->second;
+  dsl::Counter counter(entry.width);
+  for (const dsl::Window& window : entry.windows) counter.add(window.words);
+  entry.histogram = counter.histogram();
+  work_ += entry.sampled;
+  held_ += bytes;
+  const auto id = static_cast<uint32_t>(targets_.size());
+  targets_.push_back(std::move(entry));
+  by_content_.emplace(key, id);
+  return id;
+}
+
+dsl::Target TargetPool::target(uint32_t id) const {
+  const Entry& entry = targets_[id];
+  dsl::Target out;
+  out.width = entry.width;
+  out.dtype = entry.dtype;
+  out.words = entry.words;
+  if (entry.placed) out.shape = options_.shape;
+  out.windows = entry.windows;
+  out.histogram = &entry.histogram;
+  return out;
+}
+
+codec::Histogram TargetPool::scaled(const Entry& entry) const {
+  codec::Histogram out = entry.histogram;
+  if (entry.words == entry.sampled) return out;
+  uint64_t seen = 0, given = 0;  // so that what rounding takes from one word another gets
+  for (auto& [word, count] : out.counts) {
+    seen += count;
+    const uint64_t upto = scale(seen, entry.words, entry.sampled);
+    count = upto - given;
+    given = upto;
+  }
+  return out;
+}
+
+uint64_t TargetPool::frame_words_of(const Entry& entry) const {
+  return std::max<uint64_t>(1, (entry.words + frames_ - 1) / frames_);
+}
+
+const Leaf& TargetPool::leaf(uint32_t id) {
+  Entry& entry = targets_[id];
+  if (entry.leaf) return *entry.leaf;
+  work_ += entry.sampled;
+  if (entry.sampled == 0) return entry.leaf.emplace(Leaf{plain_literal(entry.width), kNodeCost + frames_ * kByte});
+  const dsl::Expr open{dsl::OpId::literal, {}, {}};
+  std::optional<Leaf> best;
+  if (auto done = complete_order0(open, scaled(entry), frame_words_of(entry)))
+    best = Leaf{std::move(done->expr), done->cost + kNodeCost};
+  // What repeats shows in the words' order alone.
+  std::vector<bits::ConstWords> views;
+  for (const dsl::Window& window : entry.windows) views.push_back(window.words);
+  const dsl::Expr zstd{dsl::OpId::literal, {static_cast<uint64_t>(codec::CodecId::zstd)}, {}};
+  if (codec::find_codec(zstd.params[0])->accepts(entry.width)) {
+    if (auto done = complete_sampled(zstd, views)) {
+      const uint64_t cost = scale(done->cost, entry.words, entry.sampled) + kNodeCost;
+      if (!best || cost < best->cost) best = Leaf{zstd, cost};
+    }
+  }
+  if (!best) best = Leaf{plain_literal(entry.width), kNodeCost + entry.words * entry.width * 256};
+  return entry.leaf.emplace(std::move(*best));
+}
+
+std::optional<uint64_t> TargetPool::literal_cost(uint32_t id, const dsl::Expr& literal) {
+  const Leaf& best = leaf(id);
+  if (literal.params.empty() || literal == best.expr) return best.cost;
+  const Entry& entry = targets_[id];
+  if (entry.sampled == 0) return best.cost;
+  if (const auto done = complete_order0(literal, scaled(entry), frame_words_of(entry))) return done->cost + kNodeCost;
+  std::vector<bits::ConstWords> views;
+  for (const dsl::Window& window : entry.windows) views.push_back(window.words);
+  if (const auto done = complete_sampled(literal, views))
+    return scale(done->cost, entry.words, entry.sampled) + kNodeCost;
+  return std::nullopt;
+}
+
+// Words of a child's whole stream. Where they do not depend on the data the operator says exactly how many there are in
+// a frame, which a short window would tell badly (the head of a scan).
+std::optional<uint64_t> TargetPool::whole_words(const dsl::Node& node, const Entry& parent, size_t child, size_t arity,
+                                                uint64_t sampled) const {
+  const dsl::OpSpec& spec = dsl::spec_of(node.op);
+  if (spec.counts != 0)
+    return parent.sampled == 0 ? 0
+                               : std::max(sampled != 0 ? uint64_t{1} : 0, scale(sampled, parent.words, parent.sampled));
+  const uint64_t frame = frame_words_of(parent), full = parent.words / frame, rest = parent.words % frame;
+  std::vector<uint64_t> lengths(arity);
+  if (!spec.child_lengths(node, frame, {}, lengths)) return std::nullopt;
+  uint64_t words = full * lengths[child];
+  if (rest != 0) {
+    if (!spec.child_lengths(node, rest, {}, lengths)) return std::nullopt;
+    words += lengths[child];
+  }
+  return words;
+}
+
+std::optional<Applied> TargetPool::make(uint32_t id, const Production& production) {
+  const dsl::OpSpec& spec = dsl::spec_of(production.op);
+  dsl::Node node{production.op, static_cast<uint8_t>(targets_[id].width), production.params, {}};
+  if (spec.invert == nullptr || held_ >= options_.memory) return std::nullopt;
+  const auto inverted_work = [&](size_t arity) { return kStepWork + targets_[id].sampled * (1 + arity); };
+  Applied out;
+  const auto slot = fit_slot(spec, node, target(id));
+  if (!slot) return std::nullopt;
+  std::vector<std::vector<bits::OwnedWords>> below;
+  for (const dsl::Window& window : targets_[id].windows) {
+    std::vector<uint64_t> counts;
+    below.emplace_back();
+    const auto fits =
+        spec.invert({node, &slot->list, window.position, {}, slot->blob.get()}, window.words, below.back(), counts);
+    if (!fits || !*fits) {
+      work_ += inverted_work(0);
+      return std::nullopt;
+    }
+  }
+  const size_t arity = below.front().size();
+  work_ += inverted_work(arity);
+  const auto widths = spec.child_widths(node, arity);
+  if (!widths) return std::nullopt;
+  out.own = kNodeCost + production.params.size() * kParamCost + slot->bytes * kByte +
+            spec.counts * kCountBytes * kByte * frames_ +
+            targets_[id].words * decode_cost(production.op) * options_.lambda / kLambdaOne;
+  for (size_t i = 0; i < arity; ++i) {
+    const Dtype dtype = i < production.child_dtypes.size() ? production.child_dtypes[i] : Dtype::unknown;
+    Entry child{(*widths)[i], dtype, 0, 0, targets_[id].placed, {}, {}, {}, {}};
+    uint64_t sampled = 0;
+    for (size_t w = 0; w < below.size(); ++w) {
+      child.placed = child.placed && below[w][i].count() == targets_[id].windows[w].words.count;
+      sampled += below[w][i].count();
+      child.store.push_back(std::move(below[w][i]));
+    }
+    for (size_t w = 0; w < below.size(); ++w)
+      child.windows.push_back({targets_[id].windows[w].position, child.store[w].view()});
+    const auto words = whole_words(node, targets_[id], i, arity, sampled);
+    if (!words || (*words != 0 && sampled == 0)) return std::nullopt;  // the sample does not tell
+    child.words = std::max(*words, sampled);
+    out.children.push_back(intern(std::move(child)));
+  }
+  return out;
+}
+
+const Applied* TargetPool::apply(uint32_t id, const Production& production) {
+  auto [at, fresh] = applied_.try_emplace({id, production.op, production.params, production.child_dtypes});
+  if (fresh) at->second = make(id, production);
+  return at->second ? &*at->second : nullptr;
+}
+
+std::optional<uint64_t> TargetPool::score(uint32_t id, const dsl::Expr& expr) {
+  if (expr.op == dsl::OpId::literal) return literal_cost(id, expr);
+  const Applied* applied = apply(id, {expr.op, expr.params, {}});
+  if (applied == nullptr || applied->children.size() != expr.children.size()) return std::nullopt;
+  uint64_t sum = applied->own;
+  for (size_t i = 0; i < expr.children.size(); ++i) {
+    const auto below = score(applied->children[i], expr.children[i]);
+    if (!below) return std::nullopt;
+    sum += *below;
+  }
+  return sum;
+}
+
+uint64_t TargetPool::decode_price(uint32_t id, const dsl::Expr& expr) {
+  const uint64_t words = targets_[id].words;
+  if (expr.op == dsl::OpId::literal)
+    return words *
+           codec_decode_cost(static_cast<codec::CodecId>((expr.params.empty() ? leaf(id).expr : expr).params[0]));
+  uint64_t sum = words * decode_cost(expr.op) * options_.lambda / kLambdaOne;
+  const Applied* applied = apply(id, {expr.op, expr.params, {}});
+  if (applied == nullptr) return sum;
+  for (size_t i = 0; i < std::min(expr.children.size(), applied->children.size()); ++i)
+    sum += decode_price(applied->children[i], expr.children[i]);
+  return sum;
+}
+
+}  // namespace brevis::synth
