@@ -11,6 +11,7 @@
 #include "json_output.h"
 #include "output.h"
 #include "sizes.h"
+#include "trace.h"
 
 namespace brevis::tools {
 namespace {
@@ -210,12 +211,18 @@ int cmd_inspect(int argc, char** argv) {
       "Says what FILE is: verdict and first broken rule, digests, provenance; of an archive also, for each "
       "tensor (or only TENSOR), the program that stores it and its bytes by literal and codec.");
   std::string path, tensor;
+  bool trace = false;
   line.app().add_option("file", path, "archive or any other file")->required();
   line.app().add_option("tensor", tensor, "only this tensor");
+  line.app().add_flag("--trace", trace, "search for programs again and show what the search did");
   line.add_json();
   if (const auto code = line.parse(argc, argv)) return *code;
   const auto archive = peek_archive(path);
   if (!archive) return report(archive.error(), line.json());
+  if (trace) {
+    const Status traced = trace_file(path, archive->has_value(), tensor, line.json());
+    return traced ? kExitFine : report(traced.error(), line.json());
+  }
   const Status done = *archive ? inspect_archive(path, tensor, line.json()) : inspect_plain(path, tensor, line.json());
   return done ? kExitFine : report(done.error(), line.json());
 }

@@ -353,7 +353,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   Fields fields(stats, frame_words);
   const uint64_t entropy = entropy_by_stats(fields);
   std::optional<std::vector<uint64_t>> offset;
-  if (!options.wanted && (!options.search || options.search->grammar->allows({OpId::offset, {}, {}}))) {
+  if (!options.wanted && (!options.search || options.search->grammar->allows({dsl::OpId::offset, {}, {}}))) {
     BREVIS_ASSIGN(offset, promising_offset(stream));
   }
   if (options.mate && (!offset || options.mate->sampled) && !options.wanted && entropy != 0) {

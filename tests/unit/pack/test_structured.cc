@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Structured tensors that the search must find without being told: packed as files, each with a bound on its size.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "brevis/pack.h"
+#include "support/safetensors_writer.h"
+#include "support/temp_dir.h"
+#include "support/weights.h"
+
+using namespace brevis;
+using namespace brevis::test;
+
+namespace {
+
+struct Packed {
+  uint64_t bytes = 0;  // of the tensor's frames and tables
+  std::string program;
+};
+
+Packed pack(Dtype dtype, std::vector<uint64_t> shape, ByteVector words, PackProfile profile = PackProfile::dense) {
+  const TempDir dir;
+  TensorSpec spec = flat_tensor("weight", dtype, std::move(words));
+  spec.shape = std::move(shape);
+  write_file(dir / "m.safetensors", safetensors_bytes({spec}));
+  PackOptions options;
+  options.sources = {dir / "m.safetensors"};
+  options.target = dir / "m.brv";
+  options.profile = profile;
+  options.search = PackSearch::prior;
+  options.describe = true;
+  const auto report = pack_files(options);
+  REQUIRE(report);
+  if (report->first_error() != nullptr) FAIL(report->first_error()->message());
+  for (const PackedStream& stream : report->files.front().streams)
+    if (stream.name == "weight") return {stream.bytes_out, stream.program};
+  FAIL("the tensor is no stream of its own");
+  return {};
+}
+
+template <class T>
+ByteVector bytes_of(const std::vector<T>& words) {
+  ByteVector out(words.size() * sizeof(T));
+  std::memcpy(out.data(), words.data(), out.size());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("structured: an alternating pattern and tied halves are stored once") {
+  std::vector<uint32_t> alternating(90000);
+  for (size_t i = 0; i < alternating.size(); ++i) alternating[i] = 0x3f800000u + static_cast<uint32_t>(i % 3) * 77777;
+  CHECK(pack(Dtype::F32, {300, 300}, bytes_of(alternating)).bytes < 300);
+  const ByteVector half = gaussian_words(Dtype::BF16, 60000, 1);
+  ByteVector both = half;
+  both.insert(both.end(), half.begin(), half.end());
+  const Packed tied = pack(Dtype::BF16, {2, 60000}, both);
+  INFO(tied.program);
+  CHECK(tied.bytes < 60000 * 10.7 / 8);
+}
+
+TEST_CASE("structured: position ids, constants and mostly zeros") {
+  CHECK(pack(Dtype::I64, {1, 40000}, ramp_words(64, 40000, 0, 1)).bytes == 0);
+  CHECK(pack(Dtype::F32, {200, 200}, constant_words(32, 40000, 0x3f800000)).bytes == 0);
+  const Packed sparse = pack(Dtype::BF16, {400, 500}, zero_heavy_words(Dtype::BF16, 200000, 3, 950));
+  INFO(sparse.program);
+  CHECK(sparse.bytes < 200000 / 8 * 0.9);  // 0.29 bits for where, 0.53 for what
+}
+
+TEST_CASE("structured: integers kept in floats") {
+  std::vector<float> words(120000);
+  Rng rng(5);
+  for (float& word : words) word = static_cast<float>(static_cast<int>(rng.below(200)) - 100);
+  const Packed packed = pack(Dtype::F32, {300, 400}, bytes_of(words));
+  INFO(packed.program);
+  CHECK(packed.bytes < words.size() * 0.98);  // 7.64 bits each
+}
+
+TEST_CASE("structured: floats that were narrower once") {
+  const size_t n = 100000;
+  CHECK(pack(Dtype::F32, {250, 400}, upcast_words(n, 6)).bytes < n * 10.6 / 8);
+  const ByteVector narrow = gaussian_words(Dtype::F32, n, 7);
+  std::vector<double> wide(n);
+  for (size_t i = 0; i < n; ++i) {
+    float value;
+    std::memcpy(&value, narrow.data() + 4 * i, 4);
+    wide[i] = value;
+  }
+  const Packed packed = pack(Dtype::F64, {250, 400}, bytes_of(wide));
+  INFO(packed.program);
+  CHECK(packed.bytes < n * 26.7 / 8);
+}
+
+TEST_CASE("structured: a convolution with batch-norm folded in") {
+  const size_t out = 96, in = 64, k = 9;
+  Rng rng(8);
+  std::vector<uint16_t> words;
+  std::vector<double> rows(out), columns(in);
+  for (double& row : rows) row = 1.2 * rng.gaussian();
+  for (double& column : columns) column = 1.2 * rng.gaussian();
+  for (size_t o = 0; o < out; ++o)
+    for (size_t i = 0; i < in; ++i)
+      for (size_t j = 0; j < k; ++j)
+        words.push_back(
+            static_cast<uint16_t>(to_float_word(Dtype::BF16, 0.02 * std::exp2(rows[o] + columns[i]) * rng.gaussian())));
+  const Packed packed = pack(Dtype::BF16, {out, in, 3, 3}, bytes_of(words));
+  INFO(packed.program);
+  CHECK(static_cast<double>(packed.bytes) < static_cast<double>(words.size()) * 10.8 / 8);
+}
+
+TEST_CASE("structured: a causal mask") {
+  const size_t n = 512;
+  std::vector<float> mask(n * n);
+  for (size_t r = 0; r < n; ++r)
+    for (size_t c = 0; c < n; ++c) mask[r * n + c] = c > r ? -INFINITY : 0.0f;
+  const Packed packed = pack(Dtype::F32, {1, 1, n, n}, bytes_of(mask));
+  INFO(packed.program);
+  CHECK(packed.bytes < 3000);
+}
+
+TEST_CASE("structured: a sorted table of indices") {
+  Rng rng(9);
+  std::vector<int64_t> table(60000);
+  int64_t at = 0;
+  for (int64_t& entry : table) entry = at += static_cast<int64_t>(1 + rng.below(16));
+  const Packed packed = pack(Dtype::I64, {60000}, bytes_of(table));
+  INFO(packed.program);
+  CHECK(packed.bytes < table.size() * 4.3 / 8);
+}
+
+TEST_CASE("structured: quantised integers and eight-bit floats") {
+  for (const auto& [dtype, most] : std::vector<std::pair<Dtype, double>>{{Dtype::I8, 0.76}, {Dtype::F8_E4M3, 0.60}}) {
+    const Packed packed = pack(dtype, {256, 1024}, channel_words(dtype, 256, 1024, 10));
+    INFO(packed.program);
+    CHECK(static_cast<double>(packed.bytes) < most * 256 * 1024);
+  }
+}
