@@ -83,6 +83,7 @@ void add_search(CommandLine& line, PackOptions& options) {
   app.add_option_function<uint64_t>(
          "--expansions", [&options](const uint64_t& n) { options.expansions = n; },
          "operators that one search may try (by profile)")
+      ->check(CLI::NonNegativeNumber)
       ->type_name("N");
   app.add_option("--prior", options.prior, "prior to search by, instead of one learned from each file")
       ->type_name("FILE");

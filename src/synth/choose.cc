@@ -386,10 +386,10 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
         return std::move(*better.choice);
       }
     }
-    if (shifted) {
-      shifted->trace = trace;
-      return std::move(*shifted);
-    }
+  }
+  if (shifted) {
+    shifted->trace = trace;
+    return std::move(*shifted);
   }
   for (const auto& candidate : candidates) {
     BREVIS_ASSIGN(auto choice, train_whole(stream, fields, candidate.expr, options));

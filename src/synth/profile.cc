@@ -17,7 +17,7 @@ Effort dense() {
   out.gain_of = 2048;
   out.least_bytes = 2048;
   out.work_per_byte_256 = 4 * 256;
-  out.first_work = uint64_t{256} << 20;
+  out.first_work = uint64_t{64} << 20;
   out.prior_streams = 6;
   return out;
 }

@@ -11,9 +11,9 @@ namespace brevis::synth {
 namespace {
 
 constexpr uint64_t kChunkWords = 1u << 17;
-constexpr uint64_t kLookWords = 64;    // at each place of a first look
-constexpr uint64_t kLookPlaces = 8;    // of each piece
-constexpr size_t kMaxChildren = 16;    // of an operator that is proposed
+constexpr uint64_t kLookWords = 64;     // at each place of a first look
+constexpr uint64_t kLookPlaces = 8;     // of each piece
+constexpr size_t kMaxChildren = 16;     // of an operator that is proposed
 constexpr uint64_t kSplitGainOf = 256;  // what cutting a stream up must promise
 
 // Regions of an expression in program order, also those below other skeleton nodes.

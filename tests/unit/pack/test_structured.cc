@@ -76,7 +76,7 @@ TEST_CASE("structured: integers kept in floats") {
   for (float& word : words) word = static_cast<float>(static_cast<int>(rng.below(200)) - 100);
   const Packed packed = pack(Dtype::F32, {300, 400}, bytes_of(words));
   INFO(packed.program);
-  CHECK(packed.bytes < words.size() * 0.98);  // 7.64 bits each
+  CHECK(static_cast<double>(packed.bytes) < static_cast<double>(words.size()) * 0.98);  // 7.64 bits each
 }
 
 TEST_CASE("structured: floats that were narrower once") {
@@ -128,7 +128,7 @@ TEST_CASE("structured: a sorted table of indices") {
   for (int64_t& entry : table) entry = at += static_cast<int64_t>(1 + rng.below(16));
   const Packed packed = pack(Dtype::I64, {60000}, bytes_of(table));
   INFO(packed.program);
-  CHECK(packed.bytes < table.size() * 4.3 / 8);
+  CHECK(static_cast<double>(packed.bytes) < static_cast<double>(table.size()) * 4.3 / 8);
 }
 
 TEST_CASE("structured: quantised integers and eight-bit floats") {
