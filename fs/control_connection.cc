@@ -105,7 +105,7 @@ bool ControlConnection::take_bytes() {
 int ControlConnection::take_passed() { return std::exchange(passed_fd_, -1); }
 
 void ControlConnection::next_request() {
-  while (!working_ && !ending_) {
+  while (!working_ && !ending_ && fd_.is_open()) {
     const size_t end_of_line = received_.find('\n');
     if (end_of_line == received_.npos) {
       if (received_.size() <= kMaxControlRequest) return;
@@ -186,7 +186,7 @@ void ControlConnection::write_some() {
 }
 
 void ControlConnection::watch_time() {
-  if (working_ && to_send_.empty()) return;
+  if (!fd_.is_open() || (working_ && to_send_.empty())) return;
   deadline_.expires_after(kPatience);
   deadline_.async_wait([self = shared_from_this()](auto failed) {
     if (!failed) self->end();

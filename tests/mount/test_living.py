@@ -160,7 +160,8 @@ def case_replaced_under_mapped_readers():
             rounds += int(out)
         expect(rounds >= 16, f"only {rounds} reads of the file")
         expect_equal((mount.at / "m").read_bytes(), folders[count % 2][2], "the last one")
-        until(lambda: mount.counters()["archives_replaced"] == count, "the replacements")
+        # two that follow closely may be seen as one
+        until(lambda: 1 <= mount.counters()["archives_replaced"] <= count, "the replacements")
         until(lambda: mount.counters()["open_files"] == 0, "closed files")
     stop.unlink()
 
