@@ -194,8 +194,23 @@ std::optional<dsl::Expr> outline_of(const Production& production, unsigned width
 }
 
 // What the regions cost as plain literals, from samples; saved words are free.
-Result<uint64_t> literal_cost(const Regions& regions, uint64_t frame_words, const SearchOptions& options) {
+// nullopt where nothing is saved and no region looks constant: other cuts seldom win and are dear to price.
+Result<std::optional<uint64_t>> literal_cost(const Regions& regions, uint64_t frame_words,
+                                             const SearchOptions& options) {
   uint64_t sum = 0;
+  bool promising = regions.saved() != 0;
+  for (size_t r = 0; r < regions.count() && !promising; ++r) {
+    const Stream region = regions.region(r);
+    if (region.words == 0) continue;
+    BREVIS_ASSIGN(const Drawn drawn, draw_sample(region, frame_words, *options.effort));
+    const uint64_t first = drawn.windows.front().words.at(0);
+    promising = std::all_of(drawn.windows.begin(), drawn.windows.end(), [&](const dsl::Window& window) {
+      for (size_t i = 0; i < window.words.count; ++i)
+        if (window.words.at(i) != first) return false;
+      return true;
+    });
+  }
+  if (!promising) return std::optional<uint64_t>{};
   for (size_t r = 0; r < regions.count(); ++r) {
     const Stream region = regions.region(r);
     if (region.words == 0) continue;
@@ -204,7 +219,7 @@ Result<uint64_t> literal_cost(const Regions& regions, uint64_t frame_words, cons
     sum += pool.histogram(TargetPool::kRoot).counts.size() == 1 ? kNodeCost : pool.leaf(TargetPool::kRoot).cost;
     options.budget->spend(pool.work());
   }
-  return sum;
+  return std::optional<uint64_t>(sum);
 }
 
 }  // namespace
@@ -224,8 +239,8 @@ Result<std::optional<Choice>> best_skeleton(const Stream& stream, uint64_t frame
     if (!regions) continue;
     BREVIS_ASSIGN(const bool likely, regions->looks_true());
     if (!likely) continue;
-    BREVIS_ASSIGN(const uint64_t cost, literal_cost(*regions, frame_words, options));
-    if (!best || cost < best->first) best = {cost, *outline};
+    BREVIS_ASSIGN(const auto cost, literal_cost(*regions, frame_words, options));
+    if (cost && (!best || *cost < best->first)) best = {*cost, *outline};
   }
   options.budget->spend(pool.work());
   if (!best) return std::optional<Choice>{};

@@ -13,6 +13,8 @@ namespace {
 
 constexpr uint64_t kByte = 8 * 256;       // cost of one
 constexpr uint64_t kCountBytes = 3;       // a data-dependent length, a frame each
+constexpr uint64_t kLeafWork = 65536;     // tables of every codec, tried
+constexpr uint64_t kWordWork = 16;        // in them, a word each
 constexpr uint64_t kStepWork = 4096;      // what a production costs besides its words
 constexpr uint64_t kParamCost = 8 * 256;  // of a node beyond kNodeCost
 
@@ -80,6 +82,7 @@ uint32_t TargetPool::intern(Entry entry) {
   for (const dsl::Window& window : entry.windows) counter.add(window.words);
   entry.histogram = counter.histogram();
   work_ += entry.sampled;
+  if (entry.width <= 16) work_ += uint64_t{1} << entry.width;  // counters of every word there may be
   held_ += bytes;
   const auto id = static_cast<uint32_t>(targets_.size());
   targets_.push_back(std::move(entry));
@@ -119,7 +122,7 @@ uint64_t TargetPool::frame_words_of(const Entry& entry) const {
 const Leaf& TargetPool::leaf(uint32_t id) {
   Entry& entry = targets_[id];
   if (entry.leaf) return *entry.leaf;
-  work_ += entry.sampled;
+  work_ += kLeafWork + kWordWork * entry.histogram.counts.size() + entry.sampled;
   if (entry.sampled == 0) return entry.leaf.emplace(Leaf{plain_literal(entry.width), kNodeCost + frames_ * kByte});
   const dsl::Expr open{dsl::OpId::literal, {}, {}};
   std::optional<Leaf> best;
