@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <ctime>
 #include <thread>
 
 #include <boost/asio/post.hpp>
@@ -31,6 +32,12 @@ void Pool::post(std::function<void()> task) {
       log(LogLevel::error, "internal fault: a task ended with an exception of unknown type");
     }
   });
+}
+
+uint64_t thread_cpu_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
 unsigned available_cores() {

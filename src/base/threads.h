@@ -76,6 +76,9 @@ Status ordered_parallel(Pool& pool, size_t count, size_t window, Make make, Take
 // Processors this process may use, at least 1.
 unsigned available_cores();
 
+// Processor time of the calling thread: what work costs whoever else is running.
+uint64_t thread_cpu_ns();
+
 }  // namespace brevis
 
 #include "base/threads_ordered.h"
