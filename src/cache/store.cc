@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Two lists hold the kept blocks: `fresh` in order of use, and `taken` with those whose bytes have all been handed to
-// readers, in order of that. Victims come from `taken` while it has more than an eighth of the cap (below that, readers
-// a little behind the first one still find their frames), then from the cold end of `fresh`. A block that a reader
+// readers, in order of that. Victims come from `taken` while it has more than its share (below that, readers a little
+// behind the first one still find their frames), then from the cold end of `fresh`. A block that a reader
 // holds is passed over: dropping it frees nothing now.
 //
 // Blocks die outside the lock, since their destructor takes it to give the buffer back.
@@ -23,6 +23,8 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kMaxSpareBuffers = 16;
 constexpr uint64_t kMinSpareBytes = uint64_t{2} << 20;  // spares have an eighth of the cap, but room for a few frames
 constexpr int kEvictionRounds = 8;
+// The share of taken blocks: an eighth of the cap, and no more than stays in the caches of a processor.
+constexpr uint64_t kTakenShare = uint64_t{16} << 20;
 
 // Sizes in steps, so that buffers of nearly equal frames are of use to each other.
 size_t capacity_for(size_t bytes) {
@@ -47,25 +49,26 @@ struct Entry {
   size_t charge = 0;  // capacity of its buffer
   size_t served = 0;  // bytes handed to readers so far
   bool taken = false;
+  bool ahead = false;  // nobody asked yet
 };
 using Entries = std::list<Entry>;
 
 }  // namespace
 
 struct StoreState {
-  explicit StoreState(uint64_t bytes) : capacity(bytes) {}
+  explicit StoreState(uint64_t bytes) : capacity(bytes), taken_share(std::min(bytes / 8, kTakenShare)) {}
   ~StoreState() {
     for (const Buffer& buffer : spare) std::free(buffer.data);
   }
 
-  const uint64_t capacity;
+  const uint64_t capacity, taken_share;
   mutable std::mutex mutex;
   Entries fresh, taken;  // front: next victim
   std::unordered_map<Key, Entries::iterator, KeyHash> index;
   std::vector<Buffer> spare;
   bool closed = false;
   uint64_t alive = 0, spare_bytes = 0, charged = 0, taken_bytes = 0;
-  uint64_t hits = 0, misses = 0, evictions = 0;
+  uint64_t hits = 0, misses = 0, evictions = 0, ahead_used = 0, ahead_wasted = 0;
 
   uint64_t used() const { return alive + spare_bytes + charged; }
   uint8_t* obtain(size_t wanted, size_t& got);
@@ -92,6 +95,7 @@ bool StoreState::evict_from(Entries& list, uint64_t& freed, std::vector<BlockPtr
     if (entry->block.use_count() != 1) continue;
     freed += entry->charge;
     ++evictions;
+    ahead_wasted += entry->ahead;
     victims.push_back(std::move(entry->block));
     erase(entry);
     return true;
@@ -107,7 +111,7 @@ bool StoreState::make_room(uint64_t bytes, std::vector<BlockPtr>& victims) {
       drop_spares();
       continue;
     }
-    const bool taken_first = taken_bytes > capacity / 8 || fresh.empty();
+    const bool taken_first = taken_bytes > taken_share || fresh.empty();
     if (evict_from(taken_first ? taken : fresh, freed, victims)) continue;
     if (!evict_from(taken_first ? fresh : taken, freed, victims)) return false;
   }
@@ -186,6 +190,10 @@ uint8_t* StoreState::obtain(size_t wanted, size_t& got) {
     uint8_t* data = take_spare(wanted, got);
     const bool fits = data != nullptr || used() + wanted <= capacity;
     if (!fits && round < kEvictionRounds) make_room(wanted, victims);
+    if (data == nullptr && fits && round == 0 && taken_bytes > taken_share) {
+      uint64_t freed = 0;
+      evict_from(taken, freed, victims);
+    }
     if (victims.empty()) {
       alive += got;
       return data;
@@ -215,18 +223,25 @@ BlockPtr Store::find(const Key& key, size_t serving) {
     return nullptr;
   }
   ++state_->hits;
+  state_->ahead_used += found->second->ahead;
+  found->second->ahead = false;
   state_->serve(found->second, serving);
   return found->second->block;
 }
 
-void Store::insert(const Key& key, BlockPtr block, size_t serving) {
+bool Store::contains(const Key& key) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->index.contains(key);
+}
+
+void Store::insert(const Key& key, BlockPtr block, size_t serving, bool ahead) {
   std::vector<BlockPtr> victims;
   const std::lock_guard lock(state_->mutex);
   if (state_->index.contains(key)) return;
   const size_t charge = capacity_for(block->size());
   // The block lives already, so its bytes are counted: room is needed only for what is over the cap.
   if (charge > state_->capacity || !state_->make_room(0, victims)) return;
-  state_->fresh.push_back({key, std::move(block), charge, 0, false});
+  state_->fresh.push_back({key, std::move(block), charge, 0, false, ahead});
   const auto entry = std::prev(state_->fresh.end());
   state_->index.emplace(key, entry);
   state_->serve(entry, serving);
@@ -250,6 +265,8 @@ Store::Counters Store::counters() const {
   out.hits = state_->hits;
   out.misses = state_->misses;
   out.evictions = state_->evictions;
+  out.ahead_used = state_->ahead_used;
+  out.ahead_wasted = state_->ahead_wasted;
   return out;
 }
 

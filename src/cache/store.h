@@ -6,7 +6,8 @@
 // The cap counts every block that lives, also those that only a reader still holds, the buffers kept for reuse, and
 // what others charge. Fresh pages cost as much time as a decode, so buffers of dead blocks are kept and handed out
 // again. Blocks that readers have taken whole are in the kernel's page cache by then: they go first, oldest first, so
-// that one long stream does not push out what others come back for.
+// that one long stream does not push out what others come back for; and beyond a few MiB of them their buffers are used
+// again before the cap is reached, so that a stream goes through memory that is warm and never grows the process.
 //
 // Errors:  std::bad_alloc from allocate(); otherwise none: what does not fit is not kept.
 // Threads: any. A block is written by whoever allocated it until it is inserted, and immutable from then on.
@@ -64,8 +65,10 @@ class Store {
   std::shared_ptr<Block> allocate(size_t bytes);
   // nullptr on a miss. `serving`: how many of its bytes the caller is about to hand to a reader.
   BlockPtr find(const Key& key, size_t serving = 0);
-  // Keeps the block if it fits. A key that is there already keeps its block.
-  void insert(const Key& key, BlockPtr block, size_t serving = 0);
+  // A look that does not count as use.
+  bool contains(const Key& key) const;
+  // Keeps the block if it fits. A key that is there already keeps its block. `ahead`: nobody asked for it yet.
+  void insert(const Key& key, BlockPtr block, size_t serving = 0, bool ahead = false);
   // Memory held elsewhere that counts against the cap (indexes, scratch): evicts to make room. Negative: given back.
   void charge(int64_t bytes);
 
@@ -75,6 +78,7 @@ class Store {
     uint64_t charged = 0;  // by charge()
     uint64_t blocks = 0;   // kept under a key
     uint64_t hits = 0, misses = 0, evictions = 0;
+    uint64_t ahead_used = 0, ahead_wasted = 0;  // blocks inserted ahead: found later, or evicted before that
   };
   Counters counters() const;
 

@@ -18,7 +18,8 @@ EOF
 
 declare -A packages=(
   [build]="g++ meson ninja-build pkg-config libexpected-dev libboost-dev libzstd-dev libxxhash-dev libssl-dev
-    libfuse3-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libfmt-dev nlohmann-json3-dev prometheus-cpp-dev"
+    libfuse3-dev liblmdb-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
+    prometheus-cpp-dev"
   [run]="fuse3 python3"
   [test]="doctest-dev libbenchmark-dev clang-format-14 binutils git python3-numpy python3-torch"
   [package]="debhelper debootstrap systemd-container"
