@@ -180,7 +180,7 @@ void Life::on_stop() {
 
 // The threads have ended, or shall.
 Status Life::leave() {
-  // The watch speaks through the session, and waits for answers that its threads give.
+  // Pushes and the watch speak through the session, and wait for answers that its threads give.
   const bool quiet = doors_.end(kPatience);
   const bool clean = session_.stop(kPatience) && quiet;
   const bool left_behind = session_.on_top();

@@ -58,6 +58,35 @@ std::vector<std::pair<const char*, std::string>> written_places(const Options& o
   return places;
 }
 
+// The folder or, when it is not there yet, the nearest one above it.
+std::string existing_folder(std::string folder) {
+  while (access(folder.c_str(), F_OK) != 0) {
+    const size_t slash = folder.rfind('/');
+    if (slash == std::string::npos) return ".";
+    if (slash == 0) return "/";
+    folder.resize(slash);
+  }
+  return folder;
+}
+}
+
+Status check_written_places(const Options& options, int target_fd, int source_fd) {
+  for (const auto& [option, path] : written_places(options)) {
+    const size_t slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+    const auto inside = depth_below(folder, target_fd);
+    if (inside && *inside)
+      return make_error(Errc::invalid_argument,
+                        std::string(option) + " " + path + " lies under the mount point, where nothing can be written");
+  }
+  if (options.cache_dir.empty()) return {};
+  const std::string folder = existing_folder(options.cache_dir);
+  if (depth_below(folder, target_fd).value_or(std::nullopt) || depth_below(folder, source_fd).value_or(std::nullopt))
+    return make_error(Errc::invalid_argument, "--cache-dir " + options.cache_dir +
+                                                  " lies inside SOURCE or MOUNTPOINT: take a place of its own");
+  return {};
+}
+
 // Reading the tree must never lead back into our own mount, or the daemon would wait for itself.
 Status check_places(const Options& options, const std::string& target, int source_fd) {
   BREVIS_ASSIGN(const auto depth, depth_below(target, source_fd));
@@ -65,18 +94,11 @@ Status check_places(const Options& options, const std::string& target, int sourc
     return make_error(Errc::invalid_argument, "MOUNTPOINT " + target + " lies inside SOURCE " + options.source +
                                                   ": take one outside, or leave it "
                                                   "out to mount over SOURCE itself");
-  for (const auto& [option, path] : written_places(options)) {
-    const size_t slash = path.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-    const int target_fd = open(target.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (target_fd < 0) return Error::from_errno(errno, "cannot use " + target);
-    const auto inside = depth_below(folder, target_fd);
-    close(target_fd);
-    if (inside && *inside)
-      return make_error(Errc::invalid_argument,
-                        std::string(option) + " " + path + " lies under the mount point, where nothing can be written");
-  }
-  return {};
+  const int target_fd = open(target.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (target_fd < 0) return Error::from_errno(errno, "cannot use " + target);
+  const Status fine = check_written_places(options, target_fd, source_fd);
+  close(target_fd);
+  return fine;
 }
 
 // Each open archive holds a descriptor; the usual soft limit of 1024 is soon reached.
@@ -115,6 +137,7 @@ Status serve(Options options) {
   if (!options.foreground) {
     BREVIS_ASSIGN(background, Background::start());
   }
+  if (options.cache == CacheMode::off) options.cache_dir.clear();
   if (chdir("/") != 0) return Error::from_errno(errno, "cannot leave the current directory");
   raise_descriptor_limit();
   block_signals();
@@ -127,6 +150,10 @@ Status serve(Options options) {
   volume_options.memory = options.memory;
   volume_options.jobs = options.jobs;
   volume_options.show_archives = options.show_archives;
+  volume_options.readahead = options.readahead;
+  volume_options.cache_dir = options.cache_dir;
+  volume_options.cache_size = options.cache_size;
+  volume_options.cache_always = options.cache == CacheMode::always;
   BREVIS_ASSIGN(std::unique_ptr<Volume> volume, Volume::open(volume_options));
 
   BREVIS_ASSIGN(const std::unique_ptr<SideDoors> doors, SideDoors::open(options, source_fd, target));

@@ -67,8 +67,10 @@ void on_read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_fil
     Volume& volume = service_of(request).volume;
     // The completion is copied about by std::function, so the one reply is shared; dropped unanswered it says EIO.
     auto shared = std::make_shared<Reply>(std::move(reply));
-    volume.read(file, {static_cast<uint64_t>(offset), size},
-                [shared, size](Result<ReadResult> result) { answer(*shared, result, size); });
+    const bool direct = (info->flags & O_DIRECT) != 0;
+    volume.read(
+        file, {static_cast<uint64_t>(offset), size},
+        [shared, size](Result<ReadResult> result) { answer(*shared, result, size); }, direct);
     return {};
   });
 }

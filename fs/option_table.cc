@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 
 #include "options.h"
@@ -38,9 +39,33 @@ Status set_memory(Options& o, const std::string& value) {
   return {};
 }
 
-Status set_cache_dir(Options&, const std::string& value) {
-  if (value == "none") return {};
-  return bad("takes only 'none' in this version: it has no cache on disk yet");
+Status set_cache_dir(Options& o, const std::string& value) {
+  BREVIS_TRY(set_text(o.cache_dir, value));
+  o.cache_dir_said = true;
+  if (value == "none") return o.cache_dir.clear(), Status{};
+  // The daemon leaves the current directory.
+  std::error_code failed;
+  const auto absolute = std::filesystem::absolute(value, failed);
+  if (failed) return bad("names '" + value + "', and the current directory cannot be found");
+  o.cache_dir = absolute.string();
+  return {};
+}
+
+Status set_cache_size(Options& o, const std::string& value) {
+  BREVIS_ASSIGN(o.cache_size, parse_size(value));
+  return {};
+}
+
+Status set_cache_mode(Options& o, const std::string& value) {
+  if (value == "auto") return o.cache = CacheMode::automatic, Status{};
+  if (value == "always") return o.cache = CacheMode::always, Status{};
+  if (value == "off") return o.cache = CacheMode::off, Status{};
+  return bad("takes auto, always or off, not '" + value + "'");
+}
+
+Status set_readahead(Options& o, const std::string& value) {
+  BREVIS_ASSIGN(o.readahead, parse_size(value));
+  return {};
 }
 
 Status set_verbosity(Options& o, const std::string& value, int level) {
@@ -88,7 +113,13 @@ const std::vector<OptionRow> kTable = {
     {"foreground", "f", nullptr, "stay in front instead of going to the background", false,
      [](Options& o, const std::string& v) { return set_switch(o.foreground, v); }},
     {"memory", nullptr, "SIZE", "cap on decoded data kept in memory (512MiB)", false, set_memory},
-    {"cache-dir", nullptr, "DIR", "cache of decoded data on disk: only 'none' in this version", false, set_cache_dir},
+    {"readahead", nullptr, "SIZE", "decode ahead of each sequential reader (16MiB); 0: not at all", false,
+     set_readahead},
+    {"cache-dir", nullptr, "DIR", "keep decoded data on this disk across restarts (none)", false, set_cache_dir},
+    {"cache-size", nullptr, "SIZE", "of the cache on disk; at most half of what is free (20GiB)", false,
+     set_cache_size},
+    {"cache", nullptr, "WHEN", "auto: where it beats decoding again, as measured; always; off (auto)", false,
+     set_cache_mode},
     {"jobs", nullptr, "N", "threads that wait for storage and decode (cores + 6)", false,
      [](Options& o, const std::string& v) { return set_count(o.jobs, v, 1, kMostThreads); }},
     {"loop-threads", nullptr, "N", "threads that answer the kernel (cores, at least 2)", false,

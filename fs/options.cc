@@ -145,6 +145,8 @@ Result<Options> parse_options(int argc, const char* const* argv, const Environme
     const std::string place = positional(row) ? std::string(row.name) : std::string("--") + row.name;
     for (const std::string& value : it->second) BREVIS_TRY(set_option(options, row, value, place));
   }
+  // The directory that systemd made for the unit, unless somebody said another.
+  if (const char* given = options.cache_dir_said ? nullptr : environment("CACHE_DIRECTORY")) options.cache_dir = given;
   BREVIS_TRY(check_whole(options));
   return options;
 }

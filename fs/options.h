@@ -20,6 +20,7 @@
 
 namespace brevis::fs {
 
+enum class CacheMode : uint8_t { automatic, always, off };
 enum class LogFormat : uint8_t { text, json };
 
 struct Options {
@@ -31,6 +32,11 @@ struct Options {
   unsigned jobs = 0;                      // 0: the Volume's choice
   unsigned loop_threads = 0;              // 0: cores, at least 2
   unsigned max_background = 64;
+  uint64_t readahead = uint64_t{16} << 20;  // bytes
+  std::string cache_dir;                    // absolute; empty: none
+  bool cache_dir_said = false;
+  uint64_t cache_size = uint64_t{20} << 30;
+  CacheMode cache = CacheMode::automatic;
   bool show_archives = false;
   bool allow_other = false;
   bool allow_root = false;

@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "brevis/log.h"
+#include "push.h"
 
 namespace brevis::fs {
 
@@ -170,6 +171,10 @@ void Session::loop(std::atomic<int64_t>& busy_since) {
 
 void Session::forget_name(NodeId directory, const std::string& name) {
   fuse_lowlevel_notify_inval_entry(session_, directory, name.c_str(), name.size());  // ENOENT: it does not remember any
+}
+
+bool Session::store(NodeId node, uint64_t offset, const ReadResult& bytes) {
+  return store_in_page_cache(session_, node, offset, bytes);
 }
 
 bool Session::on_top() const {

@@ -55,6 +55,8 @@ class Session {
   // Wakes the threads and waits for them; requests not yet read stay unanswered. False when a thread still hangs in a
   // handler (storage that does not answer) after `limit`: then nothing may be destroyed.
   bool stop(std::chrono::milliseconds limit);
+  // Puts bytes into the page cache (push.h). Not from a loop thread.
+  bool store(NodeId node, uint64_t offset, const ReadResult& bytes);
   // Does our mount lie uppermost at its path, or has it gone or been covered by another?
   bool on_top() const;
   // Our line in the table of mounts as it was when mounted.

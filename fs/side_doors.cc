@@ -71,6 +71,8 @@ Status SideDoors::begin(Session& session, Volume& volume) {
   actions.metrics = [this] { return metrics_text(numbers()); };
   BREVIS_ASSIGN(loop_, SideLoop::start(control_ ? control_->fd() : -1, metrics_ ? metrics_->fd() : -1, actions));
   if (metrics_) log(LogLevel::info, "metrics", {{"address", metrics_->address()}});
+  volume.start_pushing(
+      [&session](NodeId node, uint64_t offset, const ReadResult& bytes) { return session.store(node, offset, bytes); });
   return {};
 }
 
@@ -90,7 +92,10 @@ Numbers SideDoors::numbers() const {
 
 bool SideDoors::end_work(std::chrono::milliseconds limit) { return !loop_ || loop_->stop(limit); }
 
-bool SideDoors::end(std::chrono::milliseconds limit) { return end_work(limit) && (!watch_ || watch_->stop(limit)); }
+bool SideDoors::end(std::chrono::milliseconds limit) {
+  const bool pushed = !volume_ || volume_->stop_pushing(limit);
+  return end_work(limit) && (!watch_ || watch_->stop(limit)) && pushed;
+}
 
 // On the watch's thread: the kernel may make us wait for requests under way in the directory.
 void SideDoors::forget_names(const std::vector<ChangedName>& names) {

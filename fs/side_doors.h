@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is beside the mount while it serves: the watch over its source, the control socket and the metrics, and what is
-// done when they are asked. Opened before the mount, so that a place that cannot be had ends the start with a message;
-// begun when the session answers; ended before it goes.
+// done when they are asked; pushing into the page cache, too, which like the watch speaks to the kernel unasked. Opened
+// before the mount, so that a place that cannot be had ends the start with a message; begun when the session answers;
+// ended before it goes.
 //
 // Errors:  those of listening.h for places that were asked for by name; a default place that cannot be had is a
 // warning. Threads: open, begin and end from one thread. Owns: the sockets, the watch and their threads.

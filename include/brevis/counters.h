@@ -7,8 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <string_view>
 
 namespace brevis {
 
@@ -45,13 +43,5 @@ struct VolumeCounters {
   uint64_t pushes = 0, pushed_bytes = 0;      // into the kernel's page cache
   uint64_t pushes_refused = 0;                // by the kernel
 };
-
-// All of them by name, for logs and the like.
-struct CounterRow {
-  std::string_view name;
-  uint64_t VolumeCounters::*value;
-  bool now;  // may fall again
-};
-std::span<const CounterRow> counter_table();
 
 }  // namespace brevis

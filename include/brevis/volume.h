@@ -12,6 +12,7 @@
 // Owns:    open files, indexes, cached frames; a FileHandle keeps its version of the file until it is released.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,11 +25,18 @@
 namespace brevis {
 
 struct VolumeOptions {
-  int source_fd = -1;                     // directory, opened before anything is mounted over it; not taken over
-  std::string source_path;                // for messages
-  uint64_t memory = uint64_t{512} << 20;  // hard cap over frames, indexes and decodes together
-  unsigned jobs = 0;                      // workers that wait for storage, 0: cores + 6
-  bool show_archives = false;             // list x.brv too
+  int source_fd = -1;                       // directory, opened before anything is mounted over it; not taken over
+  std::string source_path;                  // for messages
+  uint64_t memory = uint64_t{512} << 20;    // hard cap over frames, indexes and decodes together
+  unsigned jobs = 0;                        // workers that wait for storage, 0: cores + 6
+  bool show_archives = false;               // list x.brv too
+  uint64_t readahead = uint64_t{16} << 20;  // bytes decoded ahead of each sequential reader at most; 0: none
+
+  // The cache on disk (docs/operations.md); no directory: none. One that cannot be used is warned of and left out,
+  // except when another process holds it (busy) or it is no place for it (invalid_argument).
+  std::string cache_dir;
+  uint64_t cache_size = uint64_t{20} << 30;  // bytes of decoded frames; half of what is free at most
+  bool cache_always = false;                 // keep every decoded frame, not only those dear to decode again
 };
 
 using NodeId = uint64_t;
@@ -58,6 +66,10 @@ struct ReadResult {
 };
 using ReadDone = std::function<void(Result<ReadResult>)>;
 
+// Puts bytes of a node into the kernel's page cache; whole pages, or up to the file's end. May wait for requests of
+// these pages to be answered. False when the kernel refuses.
+using PushSink = std::function<bool(NodeId node, uint64_t offset, const ReadResult& bytes)>;
+
 class FileHandle;
 
 class Volume {
@@ -84,7 +96,13 @@ class Volume {
   using OpenDone = std::function<void(Result<std::shared_ptr<FileHandle>>)>;
   virtual void open_file_then(NodeId node, OpenDone done) { done(open_file(node)); }
   // [offset, offset + length) cut to the file's end; 0 bytes at and past it. `done` is called exactly once.
-  virtual void read(const std::shared_ptr<FileHandle>& file, Range range, ReadDone done) = 0;
+  // `direct`: the reader goes past the page cache and may come back for the same bytes.
+  virtual void read(const std::shared_ptr<FileHandle>& file, Range range, ReadDone done, bool direct = false) = 0;
+  // From now on what sequential readers will ask for may be put into the page cache by `sink`, called by threads of
+  // their own. Requests must be answered all the time until stop_pushing() has returned true; it returns false when a
+  // push still waits after `limit`: then nothing may be destroyed.
+  virtual void start_pushing(PushSink sink) = 0;
+  virtual bool stop_pushing(std::chrono::milliseconds limit) = 0;
   // Attributes of the version this handle keeps; of files passed through, as they are now.
   virtual NodeAttr handle_attributes(const FileHandle& file) = 0;
 

@@ -29,6 +29,13 @@ Digest cache_id_of(const Backing& backing) {
   return xxh3_128({reinterpret_cast<const uint8_t*>(words), sizeof words});
 }
 
+Digest lasting_id_of(const Backing& backing) {
+  const FileStat& stat = backing.stat;
+  const uint64_t words[] = {backing.header.id.low, backing.header.id.high, stat.size,
+                            static_cast<uint64_t>(stat.mtime_ns), stat.uid};
+  return xxh3_128({reinterpret_cast<const uint8_t*>(words), sizeof words});
+}
+
 }  // namespace
 
 struct ArchivesState {
@@ -67,7 +74,8 @@ OpenArchive::OpenArchive(std::shared_ptr<ArchivesState> state, uint64_t number, 
       number_(number),
       backing_(std::move(backing)),
       file_(std::move(file)),
-      cache_id_(cache_id_of(backing_)) {}
+      cache_id_(cache_id_of(backing_)),
+      lasting_id_(lasting_id_of(backing_)) {}
 
 OpenArchive::~OpenArchive() {
   std::vector<ReaderPtr> dead;
@@ -109,6 +117,14 @@ Result<ReaderPtr> OpenArchive::load() {
   state_->set_charge(*this, bytes);
   state_->trim(dead);
   return reader;
+}
+
+uint64_t OpenArchive::mean_cost(uint64_t ns, uint64_t bytes) {
+  const uint64_t sample = ns * 1000 / std::max<uint64_t>(bytes, 1);
+  uint64_t mean = mean_ps_.load(std::memory_order_relaxed);
+  mean = mean == 0 ? std::max<uint64_t>(sample, 1) : (mean * 15 + sample) / 16;
+  mean_ps_.store(mean, std::memory_order_relaxed);  // of two at once one is lost: it is a mean
+  return mean * bytes / 1000;
 }
 
 void OpenArchive::count_decode() {

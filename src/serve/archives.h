@@ -20,6 +20,7 @@
 #include "archive/reader.h"
 #include "base/threads.h"
 #include "cache/store.h"
+#include "serve/readahead.h"
 #include "serve/tree.h"
 
 namespace brevis::serve {
@@ -42,6 +43,12 @@ class OpenArchive {
   // speak for the other.
   const Digest& cache_id() const { return cache_id_; }
 
+  // Names its frames in the cache on disk, which outlives mounts, moves and device numbers: by id, size, time and
+  // owner, so that nobody's file can speak for another owner's.
+  const Digest& lasting_id() const { return lasting_id_; }
+  // What frames like one of `bytes` bytes that took `ns` take on average, this one included.
+  uint64_t mean_cost(uint64_t ns, uint64_t bytes);
+
   // The index if it is in memory, and a mark that it is in use; nullptr when load() is needed.
   ReaderPtr reader() const;
   // Reads the index. Waits for storage.
@@ -49,6 +56,8 @@ class OpenArchive {
   // To be told of every decoded frame: tables are loaded on use, and what is charged for the index follows now and
   // then.
   void count_decode();
+  // What its readers are at.
+  Guarded<Streams>& streams() { return streams_; }
   // True the first time it is asked about a frame.
   bool first_damage(uint64_t frame);
 
@@ -58,12 +67,14 @@ class OpenArchive {
   const uint64_t number_;
   const Backing backing_;
   const File file_;
-  const Digest cache_id_;
+  const Digest cache_id_, lasting_id_;
   Result<ReaderPtr> read_index() const;
   void recount();
 
   std::atomic<uint64_t> decodes_{0};
+  std::atomic<uint64_t> mean_ps_{0};  // picoseconds a byte; 0: nothing measured yet
   Guarded<std::unordered_set<uint64_t>> damaged_;
+  Guarded<Streams> streams_;
   // Under the state's lock:
   ReaderPtr reader_;
   uint64_t charged_ = 0;

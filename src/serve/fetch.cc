@@ -15,6 +15,10 @@
 // after what it is at (drive): no recursion, and no hand-over to another thread, which costs more than a frame's decode
 // and would be lost in a pool whose workers all wait for dead storage.
 //
+// Reading ahead (look_ahead) leads flights of its own on workers, for frames that nobody is at, and hands them to
+// whoever joined meanwhile. What is to be pushed into the kernel's page cache is read as a request of our own; storing
+// it is done by threads that answer nobody (pusher.h).
+//
 // Why this cannot lock up: only the leader of a flight is waited for, and a leader waits for storage only. Admission
 // never stands between a leader and its frame, as a request is admitted before its first piece.
 //
@@ -26,28 +30,33 @@
 #include <new>
 
 #include "brevis/log.h"
-#include "dsl/exec.h"
-#include "serve/damage.h"
 
 namespace brevis::serve {
 namespace {
 
-// A scratch takes one or two MB: under a small cap they would leave no room for frames.
-size_t idle_scratches(uint64_t capacity) {
-  return std::clamp<size_t>(capacity / (uint64_t{8} << 20), 1, available_cores());
-}
+// Pieces in which is read ahead: enough of them for several workers, each a few frames.
+constexpr uint64_t kAheadPiece = uint64_t{1} << 20;
+constexpr unsigned kPushThreads = 2;
+// Ahead of all streams together at most this share of the memory.
+constexpr uint64_t kAheadShare = 4;
 
 Error out_of_memory(const std::string& path) { return Error::from_errno(ENOMEM, "reading '" + path + "'"); }
 
 }  // namespace
 
-Fetch::Fetch(std::shared_ptr<cache::Store> store, unsigned workers)
-    : store_(std::move(store)),
+Fetch::Fetch(std::shared_ptr<cache::Store> store, std::unique_ptr<cache::Disk> disk, const Options& options)
+    : readahead_(options.readahead),
+      store_(std::move(store)),
+      frames_(store_, std::move(disk)),
       admission_(store_->capacity() / 2),
-      scratches_(*store_, idle_scratches(store_->capacity())),
-      blocking_(workers) {}
+      pusher_(kPushThreads, [this](const auto& archive, Range range,
+                                   ReadDone done) { read_to_push(archive, range, std::move(done)); }),
+      blocking_(options.workers) {}
 
-void Fetch::read(std::shared_ptr<OpenArchive> archive, Range range, ReadDone done) {
+// The workers answer what the pushing threads asked for, so those end first.
+Fetch::~Fetch() { pusher_.stop(std::chrono::milliseconds::max()); }
+
+void Fetch::read(std::shared_ptr<OpenArchive> archive, Range range, Reader reader, ReadDone done) {
   counters_.reads.fetch_add(1, std::memory_order_relaxed);
   const uint64_t size = archive->header().original_size;
   if (range.offset >= size || range.length == 0) return done(ReadResult{});
@@ -55,15 +64,19 @@ void Fetch::read(std::shared_ptr<OpenArchive> archive, Range range, ReadDone don
   request->archive = std::move(archive);
   request->range = {range.offset, std::min(range.length, size - range.offset)};
   request->done = std::move(done);
+  request->to_page_cache = reader.to_page_cache;
   request->reader = request->archive->reader();
-  if (request->reader) return start(request);
-  load(request->archive, [this, request](Result<ReaderPtr> reader) {
-    if (reader) {
-      request->reader = std::move(*reader);
+  if (request->reader) {
+    look_ahead(request, reader);
+    return start(request);
+  }
+  load(request->archive, [this, request](Result<ReaderPtr> loaded) {
+    if (loaded) {
+      request->reader = std::move(*loaded);
       return start(request);
     }
     Ready ready;
-    finish(request, std::move(reader).error(), ready);
+    finish(request, std::move(loaded).error(), ready);
     drive(std::move(ready));
   });
 }
@@ -123,7 +136,7 @@ void Fetch::advance(const RequestPtr& request, Ready& ready) {
 }
 
 void Fetch::finish(const RequestPtr& request, Status status, Ready& ready) {
-  if (status) counters_.bytes.fetch_add(request->reply.bytes(), std::memory_order_relaxed);
+  if (status && request->of_reader) counters_.bytes.fetch_add(request->reply.bytes(), std::memory_order_relaxed);
   try {
     request->done(status ? Result<ReadResult>(std::move(request->reply)) : std::move(status).error());
   } catch (const std::exception& e) {
@@ -182,7 +195,8 @@ Result<cache::BlockPtr> Fetch::frame(const RequestPtr& request, const archive::F
     return block;
   }
   const cache::Key key{request->archive->cache_id(), piece.frame_index};
-  if (auto block = store_->find(key, piece.piece.length)) {
+  const size_t serving = request->to_page_cache ? piece.piece.length : 0;
+  if (auto block = store_->find(key, serving)) {
     counters_.hits.fetch_add(1, std::memory_order_relaxed);
     return block;
   }
@@ -196,12 +210,12 @@ Result<cache::BlockPtr> Fetch::frame(const RequestPtr& request, const archive::F
     return cache::BlockPtr();
   }
   // A flight may have landed between the two looks above.
-  if (auto block = store_->find(key, piece.piece.length)) {
+  if (auto block = store_->find(key, serving)) {
     counters_.hits.fetch_add(1, std::memory_order_relaxed);
     land(key, block, ready);
     return block;
   }
-  Result<cache::BlockPtr> block = decode(*request, piece, false);
+  Result<cache::BlockPtr> block = obtain(*request, piece, false);
   if (block && !*block) {
     if (wait_for_storage(request, piece)) return block;
     block = out_of_memory(request->path());
@@ -210,39 +224,13 @@ Result<cache::BlockPtr> Fetch::frame(const RequestPtr& request, const archive::F
   return block;
 }
 
-// Leads a flight: reads, checks and decodes. `may_wait` false: nullptr when storage would have to be waited for.
-Result<cache::BlockPtr> Fetch::decode(Request& request, const archive::FilePiece& piece, bool may_wait) {
-  const archive::Reader& reader = *request.reader;
-  const auto attempt = [&](Scratch& scratch) -> Result<cache::BlockPtr> {
-    if (may_wait) {
-      BREVIS_TRY(reader.read_frame(piece.frame_index, scratch.stored));
-    } else {
-      BREVIS_ASSIGN(const bool at_hand, reader.read_frame_nowait(piece.frame_index, scratch.stored));
-      if (!at_hand) return cache::BlockPtr();
-    }
-    BREVIS_ASSIGN(const auto bound, reader.bound(piece.record));
-    const archive::FramePlace place = archive::frame_place(reader, piece);
-    std::shared_ptr<cache::Block> block = store_->allocate(place.bytes);
-    scratch.arena.reset();
-    BREVIS_TRY(dsl::decode_frame(*bound, place.region, place.first_word, scratch.stored, {block->data(), place.bytes},
-                                 scratch.arena));
-    return cache::BlockPtr(std::move(block));
-  };
-  Result<cache::BlockPtr> block;
-  try {
-    auto scratch = scratches_.take();
-    block = attempt(*scratch);
-    scratches_.give(std::move(scratch));
-  } catch (const std::bad_alloc&) {
-    return out_of_memory(request.path());
-  }
-  if (!block) {
-    note_failure(request, piece, block.error());
-  } else if (*block) {
-    counters_.decoded.fetch_add(1, std::memory_order_relaxed);
-    request.archive->count_decode();
-    store_->insert({request.archive->cache_id(), piece.frame_index}, *block, piece.piece.length);
-  }
+// Leads a flight. `may_wait` false: nullptr when storage would have to be waited for.
+Result<cache::BlockPtr> Fetch::obtain(Request& request, const archive::FilePiece& piece, bool may_wait) {
+  const size_t serving = request.to_page_cache ? piece.piece.length : 0;
+  auto block = frames_.obtain(*request.archive, *request.reader, piece, {may_wait, !request.of_reader, serving});
+  if (!block)
+    frames_.note_failure(*request.archive, *request.reader, piece, request.range.offset + piece.piece.at,
+                         block.error());
   return block;
 }
 
@@ -250,7 +238,7 @@ Result<cache::BlockPtr> Fetch::decode(Request& request, const archive::FilePiece
 bool Fetch::wait_for_storage(const RequestPtr& request, const archive::FilePiece& piece) {
   try {
     blocking_.post({request->source(), request->device()}, [this, request, &piece] {
-      request->arrived = decode(*request, piece, true);
+      request->arrived = obtain(*request, piece, true);
       Ready ready{request};
       land({request->archive->cache_id(), piece.frame_index}, *request->arrived, ready);
       drive(std::move(ready));
@@ -273,11 +261,99 @@ void Fetch::land(const cache::Key& key, const Result<cache::BlockPtr>& block, Re
   }
 }
 
-void Fetch::note_failure(const Request& request, const archive::FilePiece& piece, const Error& error) {
-  if (!request.archive->first_damage(piece.frame_index)) return;
-  const bool is_damage = error.kind() == Errc::corrupt || error.kind() == Errc::truncated;
-  if (is_damage) counters_.damaged.fetch_add(1, std::memory_order_relaxed);
-  log_damage(*request.reader, piece, request.range.offset + piece.piece.at, error);
+void Fetch::look_ahead(const RequestPtr& request, const Reader& reader) {
+  const std::shared_ptr<OpenArchive>& archive = request->archive;
+  if (readahead_ == 0 || !request->of_reader) return;
+  const uint64_t size = archive->header().original_size;
+  const uint64_t room = store_->capacity() / kAheadShare;
+  const Streams::Advice advice = archive->streams().with([&](Streams& streams) {
+    const uint64_t limit = std::min(readahead_, room / std::max<size_t>(streams.active(), 1));
+    return streams.note(request->range, size, limit < kAheadPiece ? 0 : limit);
+  });
+  if (advice.is_new) counters_.streams.fetch_add(1, std::memory_order_relaxed);
+  if (advice.range.length == 0) return;
+  if (reader.to_page_cache && (advice.small || advice.falling) &&
+      pusher_.push({archive, reader.node, reader.open, advice.range, size, advice.falling, advice.position}))
+    return;
+  for (uint64_t done = 0; done < advice.range.length; done += kAheadPiece) {
+    const uint64_t length = std::min(kAheadPiece, advice.range.length - done);
+    const uint64_t at = advice.falling ? advice.range.end() - done - length : advice.range.offset + done;
+    auto job = [this, archive, range = Range{at, length}, open = reader.open, advice] {
+      if (!open.expired()) fetch_ahead(archive, range, advice);
+    };
+    blocking_.post({archive->number(), archive->backing().stat.device}, std::move(job), true);
+  }
+}
+
+// Brings the frames of a range into memory, leading a flight for each that nobody is at. The reader may have come by in
+// the meantime.
+void Fetch::fetch_ahead(const std::shared_ptr<OpenArchive>& archive, Range range, const Streams::Advice& advice) {
+  const ReaderPtr reader = archive->reader();
+  std::vector<archive::FilePiece> pieces;
+  if (!reader || !archive::plan_file(*reader, range, pieces)) return;
+  for (const archive::FilePiece& piece : pieces) {
+    if (piece.piece.kind != dsl::Piece::Kind::frame) continue;
+    const uint64_t position = advice.position->load(std::memory_order_relaxed);
+    const uint64_t at = range.offset + piece.piece.at;
+    if (advice.falling ? at >= position : at + piece.piece.length <= position) continue;
+    const cache::Key key{archive->cache_id(), piece.frame_index};
+    if (store_->contains(key)) continue;
+    const bool leads = flights_.with([&](auto& flights) { return flights.try_emplace(key).second; });
+    if (!leads) continue;
+    const auto block = frames_.obtain(*archive, *reader, piece, {.may_wait = true, .ahead = true});
+    if (!block) frames_.note_failure(*archive, *reader, piece, range.offset + piece.piece.at, block.error());
+    Ready ready;
+    land(key, block, ready);
+    drive(std::move(ready));
+  }
+}
+
+// A read of our own: whoever has the file open gets these bytes from the page cache then.
+void Fetch::read_to_push(const std::shared_ptr<OpenArchive>& archive, Range range, ReadDone done) {
+  auto request = std::make_shared<Request>();
+  request->archive = archive;
+  request->range = range;
+  request->done = std::move(done);
+  request->of_reader = false;
+  request->reader = archive->reader();
+  if (request->reader) return start(request);
+  request->done(make_error(Errc::unavailable, "its index was dropped"));
+}
+
+void Fetch::count(VolumeCounters& out) const {
+  const Frames::Counters& frames = frames_.counters();
+  const cache::Store::Counters store = store_->counters();
+  out.reads = counters_.reads;
+  out.bytes_read = counters_.bytes;
+  out.frame_hits = counters_.hits;
+  out.frame_misses = store.misses;
+  out.flights_joined = counters_.joined;
+  out.frames_decoded = frames.decoded;
+  out.decoded_bytes = frames.decoded_bytes;
+  out.decode_ns = frames.decode_ns;
+  out.source_ns = frames.source_ns;
+  out.damaged_frames = frames.damaged;
+  out.evictions = store.evictions;
+  out.cache_bytes = store.bytes;
+  out.ahead_streams = counters_.streams;
+  out.ahead_frames = frames.ahead;
+  out.ahead_used = store.ahead_used;
+  out.ahead_wasted = store.ahead_wasted;
+  pusher_.count(out);
+  if (!frames_.disk()) return;
+  const cache::Disk::Counters disk = frames_.disk()->counters();
+  out.disk_hits = disk.hits;
+  out.disk_misses = disk.misses;
+  out.disk_hit_bytes = disk.hit_bytes;
+  out.disk_written_bytes = disk.written_bytes;
+  out.disk_evictions = disk.evictions;
+  out.disk_unworthy = disk.unworthy;
+  out.disk_dropped = disk.dropped;
+  out.disk_faults = disk.faults;
+  out.disk_rebuilds = disk.rebuilds;
+  out.disk_bytes = disk.bytes;
+  out.disk_entries = disk.entries;
+  out.disk_capacity = disk.capacity;
 }
 
 void Fetch::load(const std::shared_ptr<OpenArchive>& archive, LoadDone done) {

@@ -22,18 +22,28 @@
 #include "serve/archives.h"
 #include "serve/blocking.h"
 #include "serve/files.h"
+#include "serve/frames.h"
+#include "serve/pusher.h"
 #include "serve/request.h"
-#include "serve/scratch.h"
 
 namespace brevis::serve {
 
 class Fetch {
  public:
-  // `workers`: threads that wait for storage.
-  Fetch(std::shared_ptr<cache::Store> store, unsigned workers);
-  ~Fetch() = default;
+  struct Options {
+    unsigned workers = 1;    // threads that wait for storage
+    uint64_t readahead = 0;  // bytes ahead of each stream
+  };
+  Fetch(std::shared_ptr<cache::Store> store, std::unique_ptr<cache::Disk> disk, const Options& options);
+  ~Fetch();
 
-  void read(std::shared_ptr<OpenArchive> archive, Range range, ReadDone done);
+  // Who asks: the file as the kernel knows it, alive as long as somebody has it open.
+  struct Reader {
+    NodeId node = 0;
+    std::weak_ptr<const void> open;
+    bool to_page_cache = true;  // not O_DIRECT
+  };
+  void read(std::shared_ptr<OpenArchive> archive, Range range, Reader reader, ReadDone done);
   void read(std::shared_ptr<const PlainFile> plain, Range range, ReadDone done);
   // Brings the archive's index into memory: `done` on the calling thread when it is there, else on a worker.
   using LoadDone = std::function<void(Result<ReaderPtr>)>;
@@ -41,10 +51,12 @@ class Fetch {
   // Work that may wait for storage, on a worker.
   void post(Blocking::Source source, std::function<void()> job) { blocking_.post(source, std::move(job)); }
 
-  struct Counters {
-    std::atomic<uint64_t> reads{0}, bytes{0}, decoded{0}, hits{0}, joined{0}, damaged{0};
-  };
-  const Counters& counters() const { return counters_; }
+  // Pushing may begin, or must end (volume.h).
+  void start_pushing(PushSink sink) { pusher_.start(std::move(sink)); }
+  bool stop_pushing(std::chrono::milliseconds limit) { return pusher_.stop(limit); }
+
+  // Adds what is counted here and below.
+  void count(VolumeCounters& out) const;
 
  private:
   using Ready = std::vector<RequestPtr>;
@@ -59,18 +71,26 @@ class Fetch {
   void finish(const RequestPtr& request, Status status, Ready& ready);
 
   Result<cache::BlockPtr> frame(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready);
-  Result<cache::BlockPtr> decode(Request& request, const archive::FilePiece& piece, bool may_wait);
   bool wait_for_storage(const RequestPtr& request, const archive::FilePiece& piece);
+  Result<cache::BlockPtr> obtain(Request& request, const archive::FilePiece& piece, bool may_wait);
   void land(const cache::Key& key, const Result<cache::BlockPtr>& block, Ready& ready);
-  void note_failure(const Request& request, const archive::FilePiece& piece, const Error& error);
 
+  void look_ahead(const RequestPtr& request, const Reader& reader);
+  void fetch_ahead(const std::shared_ptr<OpenArchive>& archive, Range range, const Streams::Advice& advice);
+  void read_to_push(const std::shared_ptr<OpenArchive>& archive, Range range, ReadDone done);
+
+  struct Counters {
+    std::atomic<uint64_t> reads{0}, bytes{0}, hits{0}, joined{0}, streams{0};
+  };
+  const uint64_t readahead_;
   const std::shared_ptr<cache::Store> store_;
   Counters counters_;
+  Frames frames_;
   Admission admission_;
-  ScratchPool scratches_;
   Guarded<std::unordered_map<cache::Key, Waiters, cache::KeyHash>> flights_;
   Guarded<std::unordered_map<uint64_t, std::vector<LoadDone>>> loads_;  // by archive number
-  Blocking blocking_;                                                   // last: its jobs use the rest until it is gone
+  Pusher pusher_;
+  Blocking blocking_;  // last: its jobs use the rest until it is gone
 };
 
 }  // namespace brevis::serve

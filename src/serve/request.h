@@ -23,6 +23,8 @@ struct Request {
   std::shared_ptr<const PlainFile> plain;
   Range range;
   ReadDone done;
+  bool to_page_cache = true;  // the kernel keeps what it gets, so that nobody will come back for it
+  bool of_reader = true;      // else our own, to be pushed
 
   // Archives:
   ReaderPtr reader;

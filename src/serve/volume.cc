@@ -12,6 +12,8 @@
 
 #include "base/io_tree.h"
 #include "base/threads.h"
+#include "brevis/log.h"
+#include "cache/disk.h"
 #include "cache/store.h"
 #include "serve/archives.h"
 #include "serve/fetch.h"
@@ -54,12 +56,13 @@ std::string ratio_text(uint64_t packed, uint64_t original) {
 
 class TreeVolume final : public Volume {
  public:
-  TreeVolume(const VolumeOptions& options, Backing root)
+  TreeVolume(const VolumeOptions& options, Backing root, std::unique_ptr<cache::Disk> disk)
       : tree_(options.source_fd, options.source_path, options.show_archives),
         nodes_(std::move(root)),
         store_(std::make_shared<cache::Store>(options.memory)),
         archives_(store_),
-        fetch_(store_, options.jobs != 0 ? options.jobs : available_cores() + kSpareWorkers) {}
+        fetch_(store_, std::move(disk),
+               {options.jobs != 0 ? options.jobs : available_cores() + kSpareWorkers, options.readahead}) {}
 
   Result<NodeAttr> lookup(NodeId parent, std::string_view name) override {
     BREVIS_ASSIGN(const NodePtr directory, directory_of(parent));
@@ -121,10 +124,13 @@ class TreeVolume final : public Volume {
     });
   }
 
-  void read(const std::shared_ptr<FileHandle>& file, Range range, ReadDone done) override {
-    if (file->archive) return fetch_.read(file->archive, range, std::move(done));
+  void read(const std::shared_ptr<FileHandle>& file, Range range, ReadDone done, bool direct) override {
+    if (file->archive) return fetch_.read(file->archive, range, {file->attr.id, file, !direct}, std::move(done));
     fetch_.read(file->plain, range, std::move(done));
   }
+
+  void start_pushing(PushSink sink) override { fetch_.start_pushing(std::move(sink)); }
+  bool stop_pushing(std::chrono::milliseconds limit) override { return fetch_.stop_pushing(limit); }
 
   NodeAttr handle_attributes(const FileHandle& file) override {
     if (file.archive) return file.attr;
@@ -187,18 +193,8 @@ class TreeVolume final : public Volume {
   }
 
   VolumeCounters counters() const override {
-    const Fetch::Counters& fetch = fetch_.counters();
-    const cache::Store::Counters store = store_->counters();
     VolumeCounters out;
-    out.reads = fetch.reads;
-    out.bytes_read = fetch.bytes;
-    out.frames_decoded = fetch.decoded;
-    out.frame_hits = fetch.hits;
-    out.frame_misses = store.misses;
-    out.flights_joined = fetch.joined;
-    out.damaged_frames = fetch.damaged;
-    out.evictions = store.evictions;
-    out.cache_bytes = store.bytes;
+    fetch_.count(out);
     out.index_bytes = archives_.index_bytes();
     out.open_files = *open_files_;
     out.open_archives = archives_.open_archives();
@@ -272,6 +268,21 @@ class TreeVolume final : public Volume {
   Fetch fetch_;  // last: its end waits for reads that use the rest
 };
 
+// The cache on disk, or none. It serves nobody's life that it cannot be opened, unless the user must change something.
+Result<std::unique_ptr<cache::Disk>> open_disk(const VolumeOptions& options) {
+  std::unique_ptr<cache::Disk> none;
+  if (options.cache_dir.empty()) return none;
+  cache::DiskOptions disk;
+  disk.directory = options.cache_dir;
+  disk.size = options.cache_size;
+  disk.admission = options.cache_always ? cache::Admission::always : cache::Admission::automatic;
+  disk.queue_bytes = std::clamp<uint64_t>(options.memory / 8, uint64_t{4} << 20, uint64_t{32} << 20);
+  auto opened = cache::Disk::open(disk);
+  if (opened || opened.error().kind() == Errc::busy || opened.error().kind() == Errc::invalid_argument) return opened;
+  log(LogLevel::warning, "serving without a cache on disk", {{"cause", opened.error().message()}});
+  return none;
+}
+
 }  // namespace
 }  // namespace serve
 
@@ -281,7 +292,9 @@ Result<std::unique_ptr<Volume>> Volume::open(const VolumeOptions& options) {
   BREVIS_ASSIGN(root.stat, stat_at(options.source_fd, ".", false));
   if (!root.stat.is_directory())
     return make_error(Errc::invalid_argument, "'" + options.source_path + "' is no directory");
-  return std::unique_ptr<Volume>(std::make_unique<serve::TreeVolume>(options, std::move(root)));
+  // Before there are threads: it looks at its index in a child process.
+  BREVIS_ASSIGN(std::unique_ptr<cache::Disk> disk, serve::open_disk(options));
+  return std::unique_ptr<Volume>(std::make_unique<serve::TreeVolume>(options, std::move(root), std::move(disk)));
 }
 
 }  // namespace brevis

@@ -61,7 +61,9 @@ def case_command_line():
     refused("--memory", "--memory", "-1", "/x")
     refused("--grace takes a number", "--grace", "1.5", "/x")
     refused("--jobs takes a number from 1", "--jobs", "0", "/x")
-    refused("takes only 'none'", "--cache-dir", "/var/cache", "/x")
+    refused("--cache takes auto, always or off", "--cache", "yes", "/x")
+    refused("--cache-size takes a size", "--cache-size", "all", "/x")
+    refused("--readahead takes a size", "--readahead", "far", "/x")
     refused("--log-format takes text or json", "--log-format", "xml", "/x")
     refused("--rescan takes auto, or a number", "--rescan", "often", "/x")
     refused("--rescan", "--rescan", "604801", "/x")
@@ -73,6 +75,7 @@ def case_command_line():
         accepted("--memory", size)
     accepted("--rescan", "auto", "--metrics", ":9464", "--control", "/run/x.sock")
     accepted("--rescan=0", "--metrics=unix:/run/m", "--control=none")
+    accepted("--cache-dir", "/var/cache/x", "--cache-size", "1GiB", "--cache=always", "--readahead", "0")
     accepted("--cache-dir", "none", "--cache-dir=none", "-q", "-v", "-f", "--jobs", "3", "--loop-threads=2", "--max-background", "65535")
 
 

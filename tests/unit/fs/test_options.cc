@@ -46,6 +46,26 @@ TEST_CASE("defaults") {
   CHECK(o->log_level() == LogLevel::info);
 }
 
+TEST_CASE("the cache on disk: systemd's place unless another is said; relative ones are made absolute") {
+  const auto with = [](std::initializer_list<const char*> words) {
+    std::vector<const char*> all = {"brevis-mount"};
+    all.insert(all.end(), words);
+    const auto environment = [](const std::string& name) -> const char* {
+      return name == "CACHE_DIRECTORY" ? "/var/cache/brevis/x" : nullptr;
+    };
+    return parse_options(static_cast<int>(all.size()), all.data(), environment).value();
+  };
+  CHECK(with({"/a"}).cache_dir == "/var/cache/brevis/x");
+  CHECK(with({"/a", "--cache-dir", "none"}).cache_dir.empty());
+  CHECK(with({"/a", "--cache-dir", "/c"}).cache_dir == "/c");
+  CHECK(with({"/a", "--cache-dir", "c"}).cache_dir.ends_with("/c"));
+  CHECK(with({"/a", "--cache-dir", "c"}).cache_dir.front() == '/');
+  CHECK(with({"/a"}).cache == CacheMode::automatic);
+  CHECK(with({"/a", "--cache", "always", "--cache-size=1GiB"}).cache == CacheMode::always);
+  CHECK(with({"/a", "--cache", "always", "--cache-size=1GiB"}).cache_size == uint64_t{1} << 30);
+  CHECK(with({"/a", "--readahead", "4MiB"}).readahead == uint64_t{4} << 20);
+}
+
 TEST_CASE("every option reaches its field") {
   const auto o = parse({"-f",
                         "--memory=2GiB",

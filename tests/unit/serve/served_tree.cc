@@ -88,16 +88,19 @@ ByteVector ServedTree::contents(std::string_view path) {
   return *bytes;
 }
 
-Result<ByteVector> read_now(Volume& volume, const std::shared_ptr<FileHandle>& file, Range range) {
+Result<ByteVector> read_now(Volume& volume, const std::shared_ptr<FileHandle>& file, Range range, bool direct) {
   // Shared: whoever answers may still be inside set_value() when the waiter has its value and goes.
   const auto answer = std::make_shared<std::promise<Result<ByteVector>>>();
   auto future = answer->get_future();
-  volume.read(file, range, [answer](Result<ReadResult> result) {
-    if (!result) return answer->set_value(std::move(result).error());
-    ByteVector bytes;
-    for (const ByteSpan part : result->parts) bytes.insert(bytes.end(), part.begin(), part.end());
-    answer->set_value(std::move(bytes));
-  });
+  volume.read(
+      file, range,
+      [answer](Result<ReadResult> result) {
+        if (!result) return answer->set_value(std::move(result).error());
+        ByteVector bytes;
+        for (const ByteSpan part : result->parts) bytes.insert(bytes.end(), part.begin(), part.end());
+        answer->set_value(std::move(bytes));
+      },
+      direct);
   return future.get();
 }
 

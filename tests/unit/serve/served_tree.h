@@ -45,7 +45,7 @@ class ServedTree {
 };
 
 // Waits for the answer. An Error, or the bytes in one piece.
-Result<ByteVector> read_now(Volume& volume, const std::shared_ptr<FileHandle>& file, Range range);
+Result<ByteVector> read_now(Volume& volume, const std::shared_ptr<FileHandle>& file, Range range, bool direct = false);
 Result<NodeAttr> walk(Volume& volume, std::string_view path);
 
 }  // namespace brevis::test

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/frames.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <new>
+
+#include "base/threads.h"
+#include "dsl/exec.h"
+#include "serve/damage.h"
+
+namespace brevis::serve {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+uint64_t ns_since(Clock::time_point began) {
+  return static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now() - began).count());
+}
+
+// A scratch takes one or two MB: under a small cap they would leave no room for frames.
+size_t idle_scratches(uint64_t capacity) {
+  return std::clamp<size_t>(capacity / (uint64_t{8} << 20), 1, available_cores());
+}
+
+}  // namespace
+
+Frames::Frames(std::shared_ptr<cache::Store> store, std::unique_ptr<cache::Disk> disk)
+    : store_(std::move(store)), disk_(std::move(disk)), scratches_(*store_, idle_scratches(store_->capacity())) {}
+
+cache::BlockPtr Frames::find(const OpenArchive& archive, const archive::FilePiece& piece, size_t serving) {
+  return store_->find(key_of(archive, piece), serving);
+}
+
+// nullptr: the disk has it not, or cannot give it now (would_wait).
+cache::BlockPtr Frames::from_disk(const OpenArchive& archive, const archive::FilePiece& piece, uint64_t bytes,
+                                  bool may_wait, bool& would_wait) {
+  if (!disk_) return nullptr;
+  const cache::Key key{archive.lasting_id(), piece.frame_index};
+  if (disk_->holds(key) != bytes) return nullptr;
+  std::shared_ptr<cache::Block> block = store_->allocate(bytes);
+  const auto found = disk_->read(key, {block->data(), bytes}, may_wait);
+  would_wait = found == cache::Disk::Found::would_wait;
+  return found == cache::Disk::Found::hit ? block : nullptr;
+}
+
+Result<cache::BlockPtr> Frames::from_archive(OpenArchive& archive, const archive::Reader& reader,
+                                             const archive::FilePiece& piece, bool may_wait) {
+  const archive::FramePlace place = archive::frame_place(reader, piece);
+  uint64_t source_ns = 0, decode_ns = 0;
+  const auto attempt = [&](Scratch& scratch) -> Result<cache::BlockPtr> {
+    // Waiting is time by the clock; work is processor time, or a busy machine would look like slow storage.
+    const auto began = Clock::now();
+    const uint64_t worked = thread_cpu_ns();
+    if (may_wait) {
+      BREVIS_TRY(reader.read_frame(piece.frame_index, scratch.stored));
+    } else {
+      BREVIS_ASSIGN(const bool at_hand, reader.read_frame_nowait(piece.frame_index, scratch.stored));
+      if (!at_hand) return cache::BlockPtr();
+    }
+    const uint64_t fetched = thread_cpu_ns();
+    source_ns = may_wait ? ns_since(began) : fetched - worked;
+    BREVIS_ASSIGN(const auto bound, reader.bound(piece.record));
+    std::shared_ptr<cache::Block> block = store_->allocate(place.bytes);
+    scratch.arena.reset();
+    BREVIS_TRY(dsl::decode_frame(*bound, place.region, place.first_word, scratch.stored, {block->data(), place.bytes},
+                                 scratch.arena));
+    decode_ns = thread_cpu_ns() - fetched;
+    return cache::BlockPtr(std::move(block));
+  };
+  auto scratch = scratches_.take();
+  Result<cache::BlockPtr> block = attempt(*scratch);
+  scratches_.give(std::move(scratch));
+  if (!block || !*block) return block;
+  counters_.decoded.fetch_add(1, std::memory_order_relaxed);
+  counters_.decoded_bytes.fetch_add(place.bytes, std::memory_order_relaxed);
+  counters_.source_ns.fetch_add(source_ns, std::memory_order_relaxed);
+  counters_.decode_ns.fetch_add(decode_ns, std::memory_order_relaxed);
+  archive.count_decode();
+  if (disk_) {
+    const uint64_t cost = archive.mean_cost(source_ns + decode_ns, place.bytes);
+    disk_->offer({archive.lasting_id(), piece.frame_index}, *block, cost);
+  }
+  return block;
+}
+
+Result<cache::BlockPtr> Frames::obtain(OpenArchive& archive, const archive::Reader& reader,
+                                       const archive::FilePiece& piece, Way way) {
+  Result<cache::BlockPtr> block;
+  try {
+    bool would_wait = false;
+    const uint64_t bytes = archive::frame_place(reader, piece).bytes;
+    block = from_disk(archive, piece, bytes, way.may_wait, would_wait);
+    if (would_wait) return cache::BlockPtr();
+    if (!*block) block = from_archive(archive, reader, piece, way.may_wait);
+  } catch (const std::bad_alloc&) {
+    return Error::from_errno(ENOMEM, "reading '" + archive.path() + "'");
+  }
+  if (!block || !*block) return block;
+  if (way.ahead) counters_.ahead.fetch_add(1, std::memory_order_relaxed);
+  if (way.keep) store_->insert(key_of(archive, piece), *block, way.serving, way.ahead && way.serving == 0);
+  return block;
+}
+
+void Frames::note_failure(OpenArchive& archive, const archive::Reader& reader, const archive::FilePiece& piece,
+                          uint64_t offset, const Error& error) {
+  if (!archive.first_damage(piece.frame_index)) return;
+  const bool is_damage = error.kind() == Errc::corrupt || error.kind() == Errc::truncated;
+  if (is_damage) counters_.damaged.fetch_add(1, std::memory_order_relaxed);
+  log_damage(reader, piece, offset, error);
+}
+
+}  // namespace brevis::serve

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What readers of a file will ask for next. Requests of one file, from whatever descriptor, thread or process, are
+// taken apart into streams: runs of requests that adjoin each other, rising or falling. Two adjacent requests of some
+// size make a stream; a random reader makes none. A stream is given a window ahead of it that doubles as it goes on, up
+// to a limit.
+//
+// Loaders read the index at the front and then many places at once; copies of mapped slices go backwards; some formats
+// are read from the tail. All of these are streams, and up to kStreams of them are told apart in a file.
+//
+// Errors:  none: wrong guesses cost work, and are counted by whoever does it. Threads: one at a time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "brevis/types.h"
+
+namespace brevis::serve {
+
+class Streams {
+ public:
+  static constexpr size_t kStreams = 16;
+
+  struct Advice {
+    Range range;           // to be fetched ahead; empty: nothing to do
+    bool falling = false;  // from its end downwards
+    bool is_new = false;   // a stream was recognised
+    bool small = false;    // the kernel asks in small pieces: it reads little ahead itself
+    // How far the reader is known to have come: rising up to here, falling down to here.
+    std::shared_ptr<const std::atomic<uint64_t>> position;
+  };
+  // Takes note of a request. `limit`: bytes that may be ahead of each stream; 0: only takes note.
+  Advice note(Range request, uint64_t file_size, uint64_t limit);
+  // Streams that are read ahead of now.
+  size_t active() const;
+
+ private:
+  struct Stream {
+    uint64_t low = 0, high = 0;  // what was asked for lately, as one run
+    uint64_t ahead = 0;          // fetched up to here; falling: down to here
+    uint64_t window = 0;         // 0: not recognised yet
+    uint64_t requests = 0, bytes = 0, used = 0;
+    int direction = 0;  // 1 rising, -1 falling, 0 not known
+    std::shared_ptr<std::atomic<uint64_t>> position;
+  };
+  Stream* match(Range request, int& direction);
+  Advice go_on(Stream& stream, uint64_t file_size, uint64_t limit);
+
+  std::array<Stream, kStreams> streams_;
+  uint64_t clock_ = 0;
+};
+
+}  // namespace brevis::serve

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "serve/readahead.h"
+
+using namespace brevis;
+using serve::Streams;
+
+namespace {
+
+constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB, kFile = 1024 * kMiB, kLimit = 16 * kMiB;
+
+// Walks a stream and returns the bytes that were advised; checks that they are ahead, once each and without a gap.
+uint64_t walk(Streams& streams, uint64_t from, uint64_t requests, uint64_t step, bool falling) {
+  uint64_t advised = 0, front = 0;
+  for (uint64_t i = 0; i < requests; ++i) {
+    const uint64_t at = falling ? from - (i + 1) * step : from + i * step;
+    const auto advice = streams.note({at, step}, kFile, kLimit);
+    if (advice.range.length == 0) continue;
+    CHECK(advice.falling == falling);
+    if (falling) {
+      CHECK(advice.range.end() == (advised == 0 ? at : front));
+      CHECK(at - advice.range.offset <= kLimit);
+      front = advice.range.offset;
+    } else {
+      CHECK(advice.range.offset == (advised == 0 ? at + step : front));
+      CHECK(advice.range.end() - (at + step) <= kLimit);
+      front = advice.range.end();
+    }
+    advised += advice.range.length;
+  }
+  return advised;
+}
+
+}  // namespace
+
+TEST_CASE("a rising reader is read ahead of, and so is a falling one") {
+  for (const uint64_t step : {64 * kKiB, 128 * kKiB, kMiB})
+    for (const bool falling : {false, true}) {
+      Streams streams;
+      const uint64_t advised = walk(streams, 512 * kMiB, 64 * kMiB / step, step, falling);
+      CHECK(advised >= 64 * kMiB);
+      CHECK(advised <= 64 * kMiB + kLimit);
+      CHECK(streams.active() == 1);
+    }
+}
+
+TEST_CASE("one request, and a header's length with its header, are no stream") {
+  Streams streams;
+  CHECK(streams.note({0, 8}, kFile, kLimit).range.length == 0);
+  CHECK(streams.note({8, 40 * kKiB}, kFile, kLimit).range.length == 0);
+  CHECK(streams.note({400 * kMiB, kMiB}, kFile, kLimit).range.length == 0);
+  CHECK(streams.active() == 0);
+}
+
+TEST_CASE("random readers get nothing") {
+  std::mt19937_64 source(5);
+  for (const uint64_t size : {4 * kKiB, 128 * kKiB}) {
+    Streams streams;
+    uint64_t advised = 0;
+    for (int i = 0; i < 20'000; ++i)
+      advised += streams.note({source() % (64 * kFile / size) * size, size}, 64 * kFile, kLimit).range.length;
+    CHECK(advised < 64 * kMiB);  // neighbours by chance: of 20,000 places
+  }
+}
+
+TEST_CASE("streams that are interleaved on one descriptor are told apart") {
+  Streams streams;
+  uint64_t advised = 0;
+  for (uint64_t i = 0; i < 64; ++i)
+    for (uint64_t stream = 0; stream < 8; ++stream) {
+      const uint64_t start = stream * 128 * kMiB;
+      const bool falling = stream % 2 == 1;
+      const uint64_t at = falling ? start + 100 * kMiB - (i + 1) * 256 * kKiB : start + i * 256 * kKiB;
+      const auto advice = streams.note({at, 256 * kKiB}, kFile, kLimit);
+      advised += advice.range.length;
+      if (advice.range.length == 0) continue;
+      CHECK(advice.falling == falling);
+      CHECK(advice.range.offset >= start);
+      CHECK(advice.range.end() <= start + 128 * kMiB);
+    }
+  CHECK(streams.active() == 8);
+  CHECK(advised >= 8 * 16 * kMiB);
+}
+
+TEST_CASE("requests that overtake each other stay one stream") {
+  Streams streams;
+  uint64_t recognised = 0, advised = 0;
+  for (uint64_t i = 0; i < 32; ++i) {
+    const uint64_t at = (i ^ 1) * kMiB;  // each pair the other way round
+    const auto advice = streams.note({at, kMiB}, kFile, kLimit);
+    recognised += advice.is_new;
+    advised += advice.range.length;
+  }
+  CHECK(recognised == 1);
+  CHECK(advised >= 30 * kMiB);
+}
+
+TEST_CASE("a request in what is ahead already tells how far the reader has come") {
+  Streams streams;
+  walk(streams, 0, 64, 256 * kKiB, false);
+  // What follows is in the page cache: the next request comes from a hole far on.
+  const auto advice = streams.note({24 * kMiB, 64 * kKiB}, kFile, kLimit);
+  CHECK(advice.range.length > 0);
+  CHECK(advice.range.end() == 24 * kMiB + 64 * kKiB + kLimit);
+  CHECK(advice.position->load() == 24 * kMiB + 64 * kKiB);
+}
+
+TEST_CASE("the file's ends are ends, and no limit is none") {
+  Streams streams;
+  uint64_t last = 0;
+  for (uint64_t at = kFile - 8 * kMiB; at < kFile; at += kMiB)
+    if (const auto advice = streams.note({at, kMiB}, kFile, kLimit); advice.range.length > 0) last = advice.range.end();
+  CHECK(last == kFile);
+  Streams down;
+  uint64_t first = kFile;
+  for (uint64_t at = 8 * kMiB; at > 0; at -= kMiB)
+    if (const auto advice = down.note({at - kMiB, kMiB}, kFile, kLimit); advice.range.length > 0)
+      first = advice.range.offset;
+  CHECK(first == 0);
+  Streams none;
+  for (uint64_t i = 0; i < 16; ++i) CHECK(none.note({i * kMiB, kMiB}, kFile, 0).range.length == 0);
+}
