@@ -15,6 +15,8 @@ import time
 import harness
 from harness import MIB, WORK, Mount, expect, expect_equal, until
 
+# With BREVIS_LONG set the whole numbers of the cases, else shares of them that take seconds.
+LONG = bool(os.environ.get("BREVIS_LONG"))
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.memcpy.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 LIBC.mmap.restype = ctypes.c_void_p
@@ -103,7 +105,7 @@ def case_many_threads_fault_many_files():
 
         def fault(i):
             source = random.Random(i)
-            for _ in range(40):
+            for _ in range(2000 if LONG else 40):
                 which = source.randrange(8)
                 offset = source.randrange(len(want[which]) - 16)
                 began = time.monotonic()
@@ -144,7 +146,7 @@ def case_many_handles_and_random_reads_keep_the_memory_cap():
         def read(i):
             source = random.Random(i)
             area = mmap.mmap(-1, 4096)
-            for _ in range(100):
+            for _ in range(3125 if LONG else 100):
                 which, fd = source.choice(handles)
                 offset = source.randrange(len(want[which]) // 4096) * 4096
                 got = os.preadv(fd, [area], offset)
