@@ -68,7 +68,6 @@ std::string existing_folder(std::string folder) {
   }
   return folder;
 }
-}
 
 Status check_written_places(const Options& options, int target_fd, int source_fd) {
   for (const auto& [option, path] : written_places(options)) {

@@ -56,5 +56,8 @@ if [ -z "$sanitize" ] && [ ! -e "$node/node_modules/onnxruntime-node" ] && comma
     >"$node/install.log" 2>&1 || echo "npm could not install onnxruntime-node: see $node/install.log"
 fi
 
+# What takes many minutes is run by its name: -- --suite long
+[ $# -gt 0 ] || set -- --no-suite long
+
 multiplier=${sanitize:+5}
 exec meson test -C "$build" "${rebuild[@]}" --print-errorlogs --timeout-multiplier "${multiplier:-1}" "$@"
