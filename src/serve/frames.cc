@@ -53,14 +53,11 @@ Result<cache::BlockPtr> Frames::from_archive(OpenArchive& archive, const archive
     // Waiting is time by the clock; work is processor time, or a busy machine would look like slow storage.
     const auto began = Clock::now();
     const uint64_t worked = thread_cpu_ns();
-    if (may_wait) {
-      BREVIS_TRY(reader.read_frame(piece.frame_index, scratch.stored));
-    } else {
-      BREVIS_ASSIGN(const bool at_hand, reader.read_frame_nowait(piece.frame_index, scratch.stored));
-      if (!at_hand) return cache::BlockPtr();
-    }
+    BREVIS_ASSIGN(const bool at_hand, reader.read_frame_nowait(piece.frame_index, scratch.stored));
+    if (!at_hand && !may_wait) return cache::BlockPtr();
+    if (!at_hand) BREVIS_TRY(reader.read_frame(piece.frame_index, scratch.stored));
     const uint64_t fetched = thread_cpu_ns();
-    source_ns = may_wait ? ns_since(began) : fetched - worked;
+    source_ns = at_hand ? fetched - worked : ns_since(began);
     BREVIS_ASSIGN(const auto bound, reader.bound(piece.record));
     std::shared_ptr<cache::Block> block = store_->allocate(place.bytes);
     scratch.arena.reset();

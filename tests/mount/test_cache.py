@@ -87,7 +87,8 @@ def case_only_slow_sources_are_worth_it():
             expect_equal((mount.at / name).read_bytes(), data, "the model")
             harness.drop_caches(mount.at / name)
         local = settled(mount)
-        expect(harness.sanitized() or local["disk_unworthy"] > 0, f"a local archive was kept: {local}")
+        slow_decoding = harness.sanitized() or os.environ.get("BREVIS_CPU") == "scalar"
+        expect(slow_decoding or local["disk_unworthy"] > 0, f"a local archive was kept: {local}")
     with slow(folder, 20 * MIB, WORK / "slow-source") as source:
         for second in (False, True):
             with Mount(source, WORK / "mnt", ["--cache-dir", WORK / "c-auto-slow"]) as mount:
