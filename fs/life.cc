@@ -183,7 +183,7 @@ Status Life::leave() {
   // Pushes and the watch speak through the session, and wait for answers that its threads give.
   const bool quiet = doors_.end(kPatience);
   const bool clean = session_.stop(kPatience) && quiet;
-  const bool left_behind = session_.on_top();
+  const bool left_behind = session_.left_behind();
   if (left_behind && !detach(session_.mountpoint()))
     log(LogLevel::warning, "the dead mount could not be taken off", {{"mountpoint", session_.mountpoint()}});
   log(LogLevel::info, "ended", {{"mountpoint", session_.mountpoint()}});

@@ -172,7 +172,7 @@ Status serve(Options options) {
   Status end = session->start();
   if (end) end = doors->begin(*session, *volume);
   if (end) end = run_until_end(*session, *doors, options, background);
-  if (!end && session->on_top()) (void)detach(target);                     // never leave a mount that nobody answers
+  if (!end && session->left_behind()) (void)detach(target);                // never leave a mount that nobody answers
   if (!doors->end(kPatience)) _exit(end ? 0 : to_exit_code(end.error()));  // hangs in storage that does not answer
   volume.reset();  // its workers may still answer through the session
   return end;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -175,6 +176,12 @@ void Session::forget_name(NodeId directory, const std::string& name) {
 
 bool Session::store(NodeId node, uint64_t offset, const ReadResult& bytes) {
   return store_in_page_cache(session_, node, offset, bytes);
+}
+
+bool Session::left_behind() const {
+  pollfd connection{fuse_session_fd(session_), 0, 0};
+  const bool cut = poll(&connection, 1, 0) > 0 && (connection.revents & POLLERR) != 0;
+  return on_top() && (!cut || is_dead(options_.mountpoint));
 }
 
 bool Session::on_top() const {

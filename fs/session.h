@@ -59,6 +59,9 @@ class Session {
   bool store(NodeId node, uint64_t offset, const ReadResult& bytes);
   // Does our mount lie uppermost at its path, or has it gone or been covered by another?
   bool on_top() const;
+  // The same in the end. A mount made after ours was taken off may have its number: only one whose connection is the
+  // dead one can be ours then.
+  bool left_behind() const;
   // Our line in the table of mounts as it was when mounted.
   const std::optional<MountEntry>& entry() const { return entry_; }
   const std::string& mountpoint() const { return options_.mountpoint; }
