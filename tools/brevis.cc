@@ -20,6 +20,7 @@ constexpr CommandRow kCommands[] = {
     {"cat", nullptr, "bytes of the original file to standard output", cmd_cat},
     {"diff", nullptr, "tensors added, removed and changed", cmd_diff},
     {"bench", nullptr, "speed in memory, beside memcpy and zstd", cmd_bench},
+    {"cache", nullptr, "a mount's cache on disk: list, empty, check", cmd_cache},
     {"stats", nullptr, "what the daemon of a mount has done so far", cmd_stats},
     {"add", nullptr, "files into the tree under a mount", cmd_add},
     {"remove", nullptr, "files out of the tree under a mount", cmd_remove},

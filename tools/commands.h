@@ -20,6 +20,7 @@ int cmd_extract(int argc, char** argv);
 int cmd_cat(int argc, char** argv);
 int cmd_diff(int argc, char** argv);
 int cmd_bench(int argc, char** argv);
+int cmd_cache(int argc, char** argv);
 int cmd_stats(int argc, char** argv);
 int cmd_add(int argc, char** argv);
 int cmd_remove(int argc, char** argv);

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/io.h"
+#include "brevis/cache_admin.h"
 #include "cache/directory.h"
 #include "cache/disk.h"
 #include "cache/slots.h"
@@ -348,4 +349,29 @@ TEST_CASE("killed at any time: the next start has right frames or none") {
     CHECK(cache.disk->counters().rebuilds == 0);
   }
   CHECK(survived > 10);
+}
+
+TEST_CASE("a cache is listed, checked and emptied from outside") {
+  TempDir folder;
+  const std::string place = folder / "c";
+  CHECK(report_cache(folder / "none").error().kind() == Errc::not_found);
+  CHECK(clear_cache(folder.path()).error().kind() == Errc::not_found);
+  Cache cache(place);
+  for (uint64_t i = 0; i < 5; ++i) cache.put(i);
+  cache.disk->settle();
+  CHECK(report_cache(place)->frames == 5);
+  CHECK(report_cache(place)->in_use);
+  CHECK(clear_cache(place).error().kind() == Errc::busy);
+  CHECK(verify_cache(place).error().kind() == Errc::busy);
+  cache.disk.reset();
+  CHECK(report_cache(place)->archives.size() == 5);
+  CHECK(report_cache(place)->bytes == 5 * kFrame);
+  CHECK(!report_cache(place)->in_use);
+  CHECK(verify_cache(place)->wrong == 0);
+  const int fd = open((place + "/brevis.blocks.0000").c_str(), O_RDWR);
+  REQUIRE(pwrite(fd, "x", 1, 100) == 1);
+  close(fd);
+  CHECK(verify_cache(place)->wrong == 1);
+  REQUIRE(clear_cache(place));
+  CHECK(names(place) == std::vector<std::string>{"brevis.lock"});
 }
