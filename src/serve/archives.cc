@@ -120,11 +120,14 @@ Result<ReaderPtr> OpenArchive::load() {
 }
 
 uint64_t OpenArchive::mean_cost(uint64_t ns, uint64_t bytes) {
-  const uint64_t sample = ns * 1000 / std::max<uint64_t>(bytes, 1);
-  uint64_t mean = mean_ps_.load(std::memory_order_relaxed);
-  mean = mean == 0 ? std::max<uint64_t>(sample, 1) : (mean * 15 + sample) / 16;
-  mean_ps_.store(mean, std::memory_order_relaxed);  // of two at once one is lost: it is a mean
-  return mean * bytes / 1000;
+  // By bytes, so that a small first frame, for which tables are loaded, does not speak for all; older ones count less.
+  constexpr uint64_t kRemembered = uint64_t{64} << 20;
+  return costs_.with([&](Costs& costs) {
+    if (costs.bytes > kRemembered) costs.ns /= 2, costs.bytes /= 2;
+    costs.ns += ns;
+    costs.bytes += std::max<uint64_t>(bytes, 1);
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(costs.ns) * bytes / costs.bytes);
+  });
 }
 
 void OpenArchive::count_decode() {

@@ -72,7 +72,10 @@ class OpenArchive {
   void recount();
 
   std::atomic<uint64_t> decodes_{0};
-  std::atomic<uint64_t> mean_ps_{0};  // picoseconds a byte; 0: nothing measured yet
+  struct Costs {
+    uint64_t ns = 0, bytes = 0;
+  };
+  Guarded<Costs> costs_;
   Guarded<std::unordered_set<uint64_t>> damaged_;
   Guarded<Streams> streams_;
   // Under the state's lock:
