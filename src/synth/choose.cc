@@ -2,13 +2,12 @@
 #include "synth/choose.h"
 
 #include <algorithm>
-#include <array>
 
-#include "bits/kernels.h"
 #include "dsl/encode.h"
 #include "dsl/op.h"
 #include "dsl/verify.h"
 #include "synth/complete.h"
+#include "synth/hints.h"
 #include "synth/improve.h"
 #include "synth/known_good.h"
 #include "synth/offsets.h"
@@ -24,15 +23,9 @@ constexpr uint64_t kSampleWords = 131072;  // in all; streams up to twice that a
 constexpr uint64_t kSampleWindows = 8;
 constexpr size_t kPricedByStatistics = 3;  // known-good splits that get as far as the samples
 
-struct Sample {
-  std::vector<bits::OwnedWords> windows;
-  std::vector<bits::ConstWords> views;
-  std::vector<dsl::Window> placed;  // the same with their positions
-};
-
 // Contiguous windows (neighbours matter to scans and zstd), spread evenly over the stream.
-Result<Sample> draw(const Stream& stream, uint64_t frame_words) {
-  Sample sample;
+Result<Look> draw(const Stream& stream, uint64_t frame_words) {
+  Look sample;
   uint64_t windows = kSampleWindows, size = kSampleWords / kSampleWindows;
   if (stream.words <= 2 * kSampleWords) {
     size = std::min(frame_words, stream.words);
@@ -73,7 +66,7 @@ std::optional<Candidate> price(const Expr& structure, std::span<const bits::Cons
 }
 
 // Structures that need samples and that a short probe likes.
-std::vector<const Expr*> probe(const std::vector<const Expr*>& structures, const Sample& sample, uint64_t words) {
+std::vector<const Expr*> probe(const std::vector<const Expr*>& structures, const Look& sample, uint64_t words) {
   if (words <= 2 * kProbeWindows * kProbeWords || structures.size() <= kAfterProbe) return structures;
   std::vector<bits::ConstWords> windows;
   for (size_t i = 0; i < std::min(kProbeWindows, sample.views.size()); ++i)
@@ -87,71 +80,6 @@ std::vector<const Expr*> probe(const std::vector<const Expr*>& structures, const
     if (cost <= costs.front().first + costs.front().first / kProbeMargin && out.size() < kAfterProbe)
       out.push_back(structures[i]);
   return out;
-}
-
-constexpr uint64_t kHintWindows = 8, kHintWords = 4096;  // looked at for hints
-constexpr uint64_t kDeltaWords = 2048;                   // of each for the one about deltas
-constexpr uint64_t kDeltasOf = 64;                       // deltas have to save one bit in so many
-constexpr uint64_t kZerosOf = 64;                        // one word in so many is zero
-
-// Whether differences of neighbours say in about as few bits, byte by byte, what the words say.
-bool hint_of_deltas(std::span<const bits::ConstWords> windows) {
-  const unsigned bytes = windows[0].width / 8;
-  std::vector<std::array<uint32_t, 256>> plain(bytes), deltas(bytes);
-  for (const auto& window : windows) {
-    uint64_t last = 0;
-    for (size_t i = 0; i < std::min<size_t>(window.count, kDeltaWords); ++i) {
-      const uint64_t word = window.at(i), delta = word - last;
-      last = word;
-      for (unsigned byte = 0; byte < bytes; ++byte) {
-        ++plain[byte][word >> 8 * byte & 0xff];
-        ++deltas[byte][delta >> 8 * byte & 0xff];
-      }
-    }
-  }
-  const auto cost = [](const std::vector<std::array<uint32_t, 256>>& counts) {
-    uint64_t sum = 0;
-    for (const auto& byte : counts) {
-      codec::Histogram histogram{8, {}};
-      for (size_t v = 0; v < 256; ++v)
-        if (byte[v] != 0) histogram.counts.emplace_back(v, byte[v]);
-      sum += entropy_cost(histogram);
-    }
-    return sum;
-  };
-  const uint64_t before = cost(plain);
-  return cost(deltas) < before + before / kDeltasOf;
-}
-
-struct Halves {
-  std::vector<bits::OwnedWords> owned;
-  std::vector<bits::ConstWords> views;
-};
-
-// The top 16 bits of wider words, which may repeat where the bits below do not.
-Halves top_halves(std::span<const bits::ConstWords> windows) {
-  Halves out;
-  for (const auto& window : windows) {
-    out.owned.emplace_back(16, window.count);
-    bits::kernels().take_field(window, window.width - 16, out.owned.back().words());
-  }
-  for (const auto& words : out.owned) out.views.push_back(words.view());
-  return out;
-}
-
-Result<Hints> take_hints(const Stream& stream, const StreamStats& stats) {
-  const uint64_t windows = std::min(kHintWindows, std::max<uint64_t>(1, stream.words / kHintWords));
-  const uint64_t size = std::min(kHintWords, stream.words);
-  std::vector<bits::OwnedWords> owned;
-  std::vector<bits::ConstWords> views;
-  for (uint64_t w = 0; w < windows; ++w) {
-    owned.emplace_back(stream.width, size);
-    BREVIS_TRY(stream.read(windows == 1 ? 0 : (stream.words - size) / (windows - 1) * w, owned.back().words()));
-  }
-  for (const auto& window : owned) views.push_back(window.view());
-  bool repeats = repeats_itself(views);
-  if (!repeats && stream.width > 16) repeats = repeats_itself(top_halves(views).views);
-  return Hints{repeats, hint_of_deltas(views), stats.top[0] >= stats.words / kZerosOf};
 }
 
 // What is best for a part of the stream on its own may be best for all parts with tables of their own.
@@ -170,7 +98,7 @@ std::vector<Candidate> parts_candidates(const Stream& stream, const StreamStats&
 }
 
 // Differences to an earlier row or word, where the operator itself finds a stride that promises something.
-std::vector<Expr> scans(const Stream& stream, Fields& fields, const Sample& sample) {
+std::vector<Expr> scans(const Stream& stream, Fields& fields, const Look& sample) {
   dsl::Target target{stream.width, stream.dtype, stream.words, stream.shape, sample.placed, nullptr};
   target.histogram = &fields.histogram(0, fields.stats().top_bits());
   std::vector<dsl::Proposal> proposals;
@@ -188,14 +116,29 @@ std::vector<Expr> scans(const Stream& stream, Fields& fields, const Sample& samp
   return out;
 }
 
+// What a like stream's program costs here, leaving out an offset at its root.
+std::optional<Candidate> mate_candidate(Fields& fields, const ChooseOptions& options) {
+  if (!options.mate || fields.stats().width > 16) return std::nullopt;
+  const Expr& expr = options.mate->expr;
+  const Expr& inner = expr.op == dsl::OpId::offset ? expr.children.front() : expr;
+  const auto cost = cost_by_stats(inner, fields);
+  return cost ? std::optional(Candidate{inner, *cost}) : std::nullopt;
+}
+
 // Known-good structures with their costs, cheapest first; ties keep their order.
-Result<std::vector<Candidate>> known_candidates(const Stream& stream, Fields& fields,
-                                                const std::vector<StreamStats>& parts) {
-  BREVIS_ASSIGN(const Hints hints, take_hints(stream, fields.stats()));
+Result<std::vector<Candidate>> known_candidates(const Stream& stream, Fields& fields, const ChooseOptions& options) {
+  const auto& parts = options.parts;
+  BREVIS_ASSIGN(const Look seen, look(stream));
+  const Hints hints = take_hints(seen, fields.stats());
   const uint64_t frame_words = fields.frame_words();
   const size_t limit = parts.empty() ? 1 : kPricedByStatistics;
-  const std::vector<Structure> structures = known_good(stream.dtype, fields, limit, hints);
   std::vector<Candidate> out = parts_candidates(stream, fields.stats(), frame_words, parts);
+  uint64_t below = UINT64_MAX;
+  if (auto like = parts.empty() ? mate_candidate(fields, options) : std::nullopt) {
+    below = like->cost;
+    out.push_back(std::move(*like));
+  }
+  const std::vector<Structure> structures = known_good(stream.dtype, fields, limit, hints, below);
   std::vector<const Expr*> unpriced;
   for (const Structure& structure : structures) {
     if (structure.cost) {
@@ -206,11 +149,13 @@ Result<std::vector<Candidate>> known_candidates(const Stream& stream, Fields& fi
       unpriced.push_back(&structure.expr);
     }
   }
-  BREVIS_ASSIGN(const Sample sample, draw(stream, frame_words));
-  const std::vector<Expr> differences = scans(stream, fields, sample);
+  const std::vector<Expr> differences = scans(stream, fields, seen);
   for (const Expr& structure : differences) unpriced.push_back(&structure);
-  for (const Expr* structure : probe(unpriced, sample, stream.words))
-    if (auto candidate = price(*structure, sample.views, stream.words)) out.push_back(std::move(*candidate));
+  if (!unpriced.empty()) {
+    BREVIS_ASSIGN(const Look sample, draw(stream, frame_words));
+    for (const Expr* structure : probe(unpriced, sample, stream.words))
+      if (auto candidate = price(*structure, sample.views, stream.words)) out.push_back(std::move(*candidate));
+  }
   std::stable_sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) { return a.cost < b.cost; });
   return out;
 }
@@ -263,6 +208,7 @@ Result<std::optional<Choice>> train_whole(const Stream& stream, Fields& fields, 
 }
 
 constexpr uint64_t kQualityOne = 65536;
+constexpr uint64_t kOffsetGainOf = 128;    // an offset like a mate's saves so much of what its structure would cost
 constexpr uint64_t kQualitySlackOf = 512;  // a mate's program may do 1/512 worse than it did for the mate
 
 uint64_t quality_of(uint64_t cost, uint64_t entropy) {
@@ -306,20 +252,26 @@ Result<std::optional<Choice>> train_shifted(const Stream& stream, const Shifted&
   return std::optional<Choice>(std::move(choice));
 }
 
-// The best known structure for what an offset leaves, where it costs less than `limit`.
+// The best known structure for what an offset leaves, where it costs less than `limit`. `entropy`: of the stream.
 Result<std::optional<Choice>> with_offset(const Stream& stream, const std::vector<uint64_t>& params,
-                                          uint64_t frame_words, uint64_t limit, const ChooseOptions& options) {
+                                          uint64_t frame_words, uint64_t limit, uint64_t entropy,
+                                          const ChooseOptions& options) {
   BREVIS_ASSIGN(auto shifted, shift_whole(stream, params, frame_words));
   if (!shifted) return std::optional<Choice>{};
   Fields fields(shifted->stats, frame_words);
-  const std::vector<Structure> structures = known_good(stream.dtype, fields, 1);
-  if (!structures.front().cost) return std::optional<Choice>{};
-  const Expr expr{dsl::OpId::offset, params, {structures.front().expr}};
-  const uint64_t cost = *structures.front().cost + (shifted->stored.size() + 2 * params.size()) * 8 * 256;
+  std::optional<Candidate> best = mate_candidate(fields, options);
+  const std::vector<Structure> structures =
+      known_good(stream.dtype, fields, 1, {false, false, false}, best ? best->cost : UINT64_MAX);
+  if (!structures.empty() && structures.front().cost && (!best || *structures.front().cost < best->cost))
+    best = Candidate{structures.front().expr, *structures.front().cost};
+  if (!best) return std::optional<Choice>{};
+  const Expr expr{dsl::OpId::offset, params, {best->expr}};
+  const uint64_t cost = best->cost + (shifted->stored.size() + 2 * params.size()) * 8 * 256;
   if (cost >= limit) return std::optional<Choice>{};
   BREVIS_ASSIGN(auto choice, train_shifted(stream, *shifted, fields, expr, options));
   if (!choice) return std::optional<Choice>{};
   choice->estimated_bytes = cost / (256 * 8);
+  if (entropy != 0) choice->mate = Mate{expr, quality_of(cost, entropy)};
   return choice;
 }
 
@@ -341,6 +293,19 @@ Result<Improved> searched(const Stream& stream, Fields& fields, uint64_t entropy
   return out;
 }
 
+// An offset as the mate's, of steps and a structure of this stream's own, where it beats the structure without it.
+Result<std::optional<Choice>> offset_like_mate(const Stream& stream, Fields& fields, uint64_t entropy,
+                                               const ChooseOptions& options) {
+  const Expr& expr = options.mate->expr;
+  if (expr.op != dsl::OpId::offset || !offset_suits(stream, expr.params)) return std::optional<Choice>{};
+  const auto plain = mate_candidate(fields, options);
+  if (!plain) return std::optional<Choice>{};
+  BREVIS_ASSIGN(auto choice, with_offset(stream, expr.params, fields.frame_words(),
+                                         plain->cost - plain->cost / kOffsetGainOf, entropy, options));
+  if (choice) choice->shared = true;
+  return choice;
+}
+
 // Without a skeleton, but for streams that need no data.
 Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, const ChooseOptions& options) {
   if (!options.wanted) {
@@ -354,6 +319,10 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   const uint64_t entropy = entropy_by_stats(fields);
   std::optional<std::vector<uint64_t>> offset;
   if (!options.wanted && (!options.search || options.search->grammar->allows({dsl::OpId::offset, {}, {}}))) {
+    if (options.mate) {
+      BREVIS_ASSIGN(auto choice, offset_like_mate(stream, fields, entropy, options));
+      if (choice) return std::move(*choice);
+    }
     BREVIS_ASSIGN(offset, promising_offset(stream));
   }
   if (options.mate && (!offset || options.mate->sampled) && !options.wanted && entropy != 0) {
@@ -362,17 +331,17 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   }
   std::vector<Candidate> candidates;
   if (options.wanted) {
-    BREVIS_ASSIGN(const Sample sample, draw(stream, frame_words));
+    BREVIS_ASSIGN(const Look sample, draw(stream, frame_words));
     if (auto candidate = price(options.wanted->expr(), sample.views, stream.words))
       candidates.push_back(std::move(*candidate));
   }
   if (candidates.empty()) {
-    BREVIS_ASSIGN(candidates, known_candidates(stream, fields, options.parts));
+    BREVIS_ASSIGN(candidates, known_candidates(stream, fields, options));
   }
   std::optional<Choice> shifted;
   if (offset) {
     const uint64_t limit = candidates.empty() ? UINT64_MAX : candidates.front().cost;
-    BREVIS_ASSIGN(shifted, with_offset(stream, *offset, frame_words, limit, options));
+    BREVIS_ASSIGN(shifted, with_offset(stream, *offset, frame_words, limit, entropy, options));
   }
   std::optional<SearchTrace> trace;
   if (options.search && !options.wanted) {

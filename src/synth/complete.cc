@@ -183,12 +183,19 @@ std::optional<uint64_t> encoded_cost(const codec::CodecSpec& spec, std::span<con
   return (payload.size() + 4 * frames.size()) * 8 * kBit + words * codec_decode_cost(spec.id);
 }
 
-// Whether zstd at its best may get below a cost, as a fast run of it tells: the slow one saves a fifth at most on
-// weights, a third on text.
-bool zstd_may_reach(std::span<const bits::ConstWords> frames, uint64_t cost) {
-  uint64_t bytes = 0;
-  for (const auto& frame : frames) bytes += codec::zstd_fast_size(frame.byte_span());
-  return bytes * 8 * kBit / 3 * 2 < cost;
+// What zstd makes of words whose cheapest other codec costs `limit`; kNever where that is no less. A fast run tells
+// what the slow one cannot reach, since it saves an eighth at most on weights, and what needs no slow run.
+uint64_t zstd_cost(const codec::CodecSpec& zstd, std::span<const bits::ConstWords> frames, uint64_t limit) {
+  uint64_t bytes = 0, words = 0;
+  for (const auto& frame : frames) {
+    bytes += codec::zstd_fast_size(frame.byte_span());
+    words += frame.count;
+  }
+  const uint64_t fast = (bytes + 4 * frames.size()) * 8 * kBit + words * codec_decode_cost(zstd.id);
+  if (fast < limit / 2) return fast;
+  if (bytes * 8 * kBit / 8 * 7 >= limit) return kNever;
+  const auto cost = encoded_cost(zstd, frames, nullptr);
+  return cost && *cost < limit ? *cost : kNever;
 }
 
 Histogram histogram_of_all(std::span<const bits::ConstWords> frames) {
@@ -215,9 +222,9 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
   }
   Pick pick = pick_order0(histogram, frames.size(), kNever);
   const auto& zstd = *codec::find_codec(static_cast<uint64_t>(CodecId::zstd));
-  if (zstd.accepts(histogram.width) && repeats_itself(frames) && zstd_may_reach(frames, pick.cost)) {
-    const auto cost = encoded_cost(zstd, frames, nullptr);
-    if (cost && *cost < pick.cost) pick = {CodecId::zstd, *cost};
+  if (zstd.accepts(histogram.width) && repeats_itself(frames)) {
+    const uint64_t cost = zstd_cost(zstd, frames, pick.cost);
+    if (cost != kNever) pick = {CodecId::zstd, cost};
   }
   if (pick.cost == kNever) return std::nullopt;
   return Completed{literal(pick.codec), pick.cost};

@@ -97,7 +97,11 @@ constexpr uint64_t kSlackOf = 32;
 
 class Cuts {
  public:
-  Cuts(Fields& fields, bool only_best) : fields_(fields), exact_(only_best && fields.stats().low_bytes() == 0) {}
+  // `below`: what the whole word may cost.
+  Cuts(Fields& fields, bool only_best, uint64_t below)
+      : fields_(fields),
+        exact_(only_best && fields.stats().low_bytes() == 0),
+        best_(fields.stats().low_bytes() == 0 ? below : UINT64_MAX) {}
 
   void add(const std::vector<unsigned>& widths) {
     const uint64_t limit = best_ == UINT64_MAX || exact_ ? best_ : best_ + best_ / kSlackOf;
@@ -137,7 +141,7 @@ class Cuts {
  private:
   Fields& fields_;
   const bool exact_;
-  uint64_t best_ = UINT64_MAX;
+  uint64_t best_;
   std::vector<Cut> cuts_;
 };
 
@@ -154,7 +158,7 @@ Expr byte_split(unsigned width, const Expr& leaf) {
 void add_structured(unsigned width, const Hints& hints, std::vector<Expr>& out) {
   const Expr plain = width == 8 ? lit() : byte_split(width, lit());
   if (hints.repeats) {
-    out.push_back(lit(CodecId::zstd));
+    if (width != 8) out.push_back(lit(CodecId::zstd));  // the open literal has it
     out.push_back(plain);
   }
   if (hints.deltas && width != 8) out.push_back({OpId::scan, {1, 1}, {lit(CodecId::raw), plain}});
@@ -204,10 +208,10 @@ void add_casts(const StreamStats& stats, const std::vector<Cut>& cuts, std::vect
 
 }  // namespace
 
-std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit, const Hints& hints) {
+std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit, const Hints& hints, uint64_t below) {
   const StreamStats& stats = fields.stats();
   const Layout layout = layout_of(dtype);
-  Cuts gathered(fields, limit == 1);
+  Cuts gathered(fields, limit == 1, below);
   if (layout.exponent != 0) gathered.add_float(layout);
   gathered.add_plain();
   std::vector<Cut> cuts = gathered.take();

@@ -28,8 +28,10 @@ struct Hints {
 };
 
 // Structures that express the whole stream: those that statistics price by rising cost, at most `limit` of them, then
-// those whose price takes a sample. Where `limit` is 1, structures that are not the cheapest may be missed.
-std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit, const Hints& hints = {});
+// those whose price takes a sample. Where `limit` is 1, structures that are not the cheapest may be missed, and so may
+// be those that cost `below` or more.
+std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit, const Hints& hints = {},
+                                  uint64_t below = UINT64_MAX);
 std::vector<Structure> known_good(Dtype dtype, const StreamStats& stats, uint64_t frame_words, size_t limit);
 
 // As in fields.h, for one question only.

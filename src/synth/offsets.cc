@@ -84,21 +84,33 @@ uint64_t steps_of(const std::vector<uint64_t>& params) {
   return steps;
 }
 
-}  // namespace
-
-Result<std::optional<std::vector<uint64_t>>> promising_offset(const Stream& stream) {
-  std::optional<std::vector<uint64_t>> best;
+// What the operator proposes for the shape; nothing where words are no floats, or few.
+std::vector<dsl::Proposal> proposals_for(const Stream& stream) {
+  std::vector<dsl::Proposal> proposals;
   const DtypeInfo& info = dtype_info(stream.dtype);
   const unsigned field = info.exponent_bits + std::min<unsigned>(kJointBits, info.mantissa_bits);
   if (!info.is_float() || stream.words < kLeastWords || stream.shape.empty() || info.word_bits() != stream.width ||
       field > 16)
-    return best;
+    return proposals;
   dsl::Target target{stream.width, stream.dtype, stream.words, stream.shape, {}, nullptr};
-  std::vector<dsl::Proposal> proposals;
   dsl::spec_of(dsl::OpId::offset).propose(target, proposals);
+  return proposals;
+}
+
+}  // namespace
+
+bool offset_suits(const Stream& stream, const std::vector<uint64_t>& params) {
+  const std::vector<dsl::Proposal> proposals = proposals_for(stream);
+  return std::any_of(proposals.begin(), proposals.end(),
+                     [&](const dsl::Proposal& proposal) { return proposal.params == params; });
+}
+
+Result<std::optional<std::vector<uint64_t>>> promising_offset(const Stream& stream) {
+  std::optional<std::vector<uint64_t>> best;
+  const std::vector<dsl::Proposal> proposals = proposals_for(stream);
   if (proposals.empty()) return best;
   BREVIS_ASSIGN(const Sample sample, draw(stream));
-  FieldCost plain(info);
+  FieldCost plain(dtype_info(stream.dtype));
   for (const dsl::Window& window : sample.windows) plain.add(window.words);
   // In 1/256 bits of the whole stream.
   const auto whole = [&](uint64_t cost) {

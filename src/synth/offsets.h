@@ -14,6 +14,9 @@ namespace brevis::synth {
 // Parameters of the offset that does best on a sample, nullopt where none promises anything.
 Result<std::optional<std::vector<uint64_t>>> promising_offset(const Stream& stream);
 
+// Whether an offset of these parameters is one of those that the stream's shape suggests.
+bool offset_suits(const Stream& stream, const std::vector<uint64_t>& params);
+
 struct Shifted {
   std::vector<uint64_t> params;
   ByteVector stored;  // the steps, fitted to the whole stream

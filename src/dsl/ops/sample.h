@@ -60,12 +60,12 @@ class BytePlanes {
   }
   uint64_t cost() const {
     if (words_ == 0) return 0;
-    const uint32_t log_words = bits::log2_fixed(words_);
+    const uint32_t log_words = bits::log2_near(words_);
     unsigned __int128 sum = 0;
     for (const auto& plane : planes_)
       for (const uint32_t count : plane)
         if (count != 0)
-          sum += static_cast<unsigned __int128>(count) * (log_words - std::min(log_words, bits::log2_fixed(count)));
+          sum += static_cast<unsigned __int128>(count) * (log_words - std::min(log_words, bits::log2_near(count)));
     return static_cast<uint64_t>(sum >> (bits::kLog2Bits - 8));
   }
 

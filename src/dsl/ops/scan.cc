@@ -96,15 +96,16 @@ constexpr size_t kScreened = 1024;  // pairs that decide whether a stride is loo
 constexpr size_t kMeasured = 4096;  // pairs for that look
 constexpr size_t kMostStrides = 3;
 
-// Mean size of a difference is well below that of a word.
+// Differences look no dearer than words. Sizes of numbers would not tell: the sign bit of floats is their highest.
 bool is_close(const Target& target, uint64_t stride) {
-  uint64_t words = 0, differences = 0;
+  BytePlanes words(target.width), sums(target.width), xors(target.width);
   const uint64_t mask = bits::low_mask(target.width);
   for_pairs(target, stride, kScreened, [&](uint64_t word, uint64_t before) {
-    words += static_cast<uint64_t>(std::bit_width(word));
-    differences += static_cast<uint64_t>(std::bit_width(zigzag_of((word - before) & mask, target.width)));
+    words.add(word);
+    sums.add(zigzag_of((word - before) & mask, target.width));
+    xors.add(word ^ before);
   });
-  return words != 0 && 4 * differences < 3 * words;
+  return std::min(sums.cost(), xors.cost()) < words.cost();
 }
 
 // Strides of the shape (a row, an image) and small ones, where differences cost less than words.

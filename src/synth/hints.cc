@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "synth/hints.h"
+
+#include <algorithm>
+#include <array>
+
+#include "bits/kernels.h"
+#include "synth/complete.h"
+
+namespace brevis::synth {
+namespace {
+
+constexpr uint64_t kHintWindows = 8, kHintWords = 4096;  // looked at for hints
+constexpr uint64_t kDeltaWords = 2048;                   // of each for the one about deltas
+constexpr uint64_t kDeltasOf = 64;                       // deltas have to save one bit in so many
+constexpr uint64_t kZerosOf = 64;                        // one word in so many is zero
+
+// Whether differences of neighbours say in about as few bits, byte by byte, what the words say.
+bool hint_of_deltas(std::span<const bits::ConstWords> windows) {
+  const unsigned bytes = windows[0].width / 8;
+  std::vector<std::array<uint32_t, 256>> plain(bytes), deltas(bytes);
+  for (const auto& window : windows) {
+    uint64_t last = 0;
+    for (size_t i = 0; i < std::min<size_t>(window.count, kDeltaWords); ++i) {
+      const uint64_t word = window.at(i), delta = word - last;
+      last = word;
+      for (unsigned byte = 0; byte < bytes; ++byte) {
+        ++plain[byte][word >> 8 * byte & 0xff];
+        ++deltas[byte][delta >> 8 * byte & 0xff];
+      }
+    }
+  }
+  const auto cost = [](const std::vector<std::array<uint32_t, 256>>& counts) {
+    uint64_t sum = 0;
+    for (const auto& byte : counts) {
+      codec::Histogram histogram{8, {}};
+      for (size_t v = 0; v < 256; ++v)
+        if (byte[v] != 0) histogram.counts.emplace_back(v, byte[v]);
+      sum += entropy_cost(histogram);
+    }
+    return sum;
+  };
+  const uint64_t before = cost(plain);
+  return cost(deltas) < before + before / kDeltasOf;
+}
+
+struct Halves {
+  std::vector<bits::OwnedWords> owned;
+  std::vector<bits::ConstWords> views;
+};
+
+// The top 16 bits of wider words, which may repeat where the bits below do not.
+Halves top_halves(std::span<const bits::ConstWords> windows) {
+  Halves out;
+  for (const auto& window : windows) {
+    out.owned.emplace_back(16, window.count);
+    bits::kernels().take_field(window, window.width - 16, out.owned.back().words());
+  }
+  for (const auto& words : out.owned) out.views.push_back(words.view());
+  return out;
+}
+
+}  // namespace
+
+Result<Look> look(const Stream& stream) {
+  const uint64_t windows = std::min(kHintWindows, std::max<uint64_t>(1, stream.words / kHintWords));
+  const uint64_t size = std::min(kHintWords, stream.words);
+  Look sample;
+  for (uint64_t w = 0; w < windows; ++w) {
+    const uint64_t first = windows == 1 ? 0 : (stream.words - size) / (windows - 1) * w;
+    sample.windows.emplace_back(stream.width, size);
+    BREVIS_TRY(stream.read(first, sample.windows.back().words()));
+    sample.placed.push_back({first, sample.windows.back().view()});
+  }
+  for (const auto& window : sample.windows) sample.views.push_back(window.view());
+  return sample;
+}
+
+Hints take_hints(const Look& seen, const StreamStats& stats) {
+  bool repeats = repeats_itself(seen.views);
+  if (!repeats && stats.width > 16) repeats = repeats_itself(top_halves(seen.views).views);
+  return {repeats, hint_of_deltas(seen.views), stats.top[0] >= stats.words / kZerosOf};
+}
+
+}  // namespace brevis::synth
