@@ -147,5 +147,27 @@ def case_beyond_4_gib():
         expect_equal(code.stdout, os.pread(file.fileno(), 2000, 4 * GIB - 900), "cat across 2^32")
 
 
+def case_flat_memory():
+    # D03: memory for weights, of which every frame is coded, is a matter of frames in flight and not of the tensor
+    block = weights("BF16", MIB // 2, 3)
+    plain, archive = WORK / "flat", WORK / "flat.brv"
+    most = {}
+    for size in (64, 512):
+        text = json.dumps({"a": {"dtype": "BF16", "shape": [size * MIB // 2], "data_offsets": [0, size * MIB]}}).encode()
+        with open(plain, "wb") as out:
+            out.write(struct.pack("<Q", len(text)) + text)
+            for i in range(size):
+                turn = 2 * (i * 7919 % (MIB // 2))
+                out.write(block[turn:] + block[:turn])
+        code, errors, seconds, most[size] = pack(plain, archive, "--jobs", "2")
+        expect_equal(code, 0, errors)
+        expect(os.path.getsize(archive) < 0.75 * size * MIB, "these are no weights any more")
+        print(f"      {size} MiB in {seconds:.1f} s, {most[size] >> 20} MiB resident")
+    expect_equal(digest_of([TOOL, "cat", archive]), digest_of(plain), "weights of 512 MiB")
+    if not harness.sanitized():
+        expect(most[512] <= most[64] + 32 * MIB, f"memory grows with the tensor: {most}")
+        expect(most[512] <= 512 * MIB, f"resident: {most}")
+
+
 if __name__ == "__main__":
     harness.run(globals())
