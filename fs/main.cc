@@ -153,6 +153,7 @@ Status serve(Options options) {
   volume_options.cache_dir = options.cache_dir;
   volume_options.cache_size = options.cache_size;
   volume_options.cache_always = options.cache == CacheMode::always;
+  volume_options.base_paths = options.base_paths;
   BREVIS_ASSIGN(std::unique_ptr<Volume> volume, Volume::open(volume_options));
 
   BREVIS_ASSIGN(const std::unique_ptr<SideDoors> doors, SideDoors::open(options, source_fd, target));

@@ -28,6 +28,17 @@ Status set_count(unsigned& target, const std::string& value, unsigned least, uns
   return {};
 }
 
+// Added to those named before.
+Status add_base_paths(Options& options, const std::string& value) {
+  for (size_t at = 0; at <= value.size();) {
+    const size_t colon = std::min(value.find(':', at), value.size());
+    if (colon == at) return make_error(Errc::invalid_argument, "takes directories with a colon between them");
+    options.base_paths.push_back(value.substr(at, colon - at));
+    at = colon + 1;
+  }
+  return {};
+}
+
 Status set_text(std::string& target, const std::string& value) {
   if (value.empty()) return bad("must not be empty");
   target = value;
@@ -128,6 +139,7 @@ const std::vector<OptionRow> kTable = {
      [](Options& o, const std::string& v) { return set_count(o.max_background, v, 1, kMostBackground); }},
     {"show-archives", nullptr, nullptr, "list the archives, NAME.brv, beside the files they hold", false,
      [](Options& o, const std::string& v) { return set_switch(o.show_archives, v); }},
+    {"base-path", nullptr, "DIR", "look for bases of archives here, too; DIR:DIR for several", false, add_base_paths},
     {"allow-other", nullptr, nullptr, "let other users in, each as far as file modes allow", false,
      [](Options& o, const std::string& v) { return set_switch(o.allow_other, v); }},
     {"grace", nullptr, "SECONDS", "after SIGTERM, serve open files for so long (10)", false,

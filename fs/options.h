@@ -38,6 +38,7 @@ struct Options {
   uint64_t cache_size = uint64_t{20} << 30;
   CacheMode cache = CacheMode::automatic;
   bool show_archives = false;
+  std::vector<std::string> base_paths;  // where bases of archives may be, outside of the source
   bool allow_other = false;
   bool allow_root = false;
   unsigned grace_seconds = 10;

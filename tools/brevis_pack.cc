@@ -96,8 +96,44 @@ void add_search(CommandLine& line, PackOptions& options) {
       ->allow_extra_args(false);
 }
 
+void add_relations(CommandLine& line, PackOptions& options) {
+  CLI::App& app = line.app();
+  app.add_option("--base", options.bases, "pack against this archive, or those of a directory; may be given again")
+      ->type_name("ARCHIVE")
+      ->allow_extra_args(false);
+  app.add_option("--base-path", options.base_paths, "look for the bases of bases here, too")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+  app.add_flag("--chain", options.chain,
+               "sources are a series: each is packed against the one before, every fifth alone");
+  app.add_flag("--dedupe", options.dedupe, "name what equals something in an archive of this run or a base");
+  app.add_option_function<std::string>(
+         "--rebase",
+         [&options](const std::string& path) {
+           options.bases.push_back(path);
+           options.from_archives = true;
+         },
+         "sources are archives: pack them anew against this one")
+      ->type_name("ARCHIVE");
+  app.add_flag("--flatten", options.from_archives, "sources are archives: make them stand alone");
+  app.add_flag("--resume", options.resume, "leave what was packed from the same sources with the same options");
+  app.add_flag("--replace", options.replace, "remove each source, once its archive was read back and compared");
+  app.add_option_function<std::string>(
+         "--shard",
+         [&options](const std::string& text) {
+           unsigned shard = 0, shards = 0;
+           char rest = 0;
+           if (std::sscanf(text.c_str(), "%u/%u%c", &shard, &shards, &rest) != 2 || shards == 0 || shard >= shards)
+             throw CLI::ValidationError("--shard takes I/N with I from 0 to N - 1, not '" + text + "'");
+           options.shard = shard;
+           options.shards = shards;
+         },
+         "take every N-th of the files, from number I (0 to N - 1) on: for job arrays")
+      ->type_name("I/N");
+}
+
 struct Totals {
-  uint64_t done = 0, failed = 0;
+  uint64_t done = 0, failed = 0, resumed = 0;
 };
 
 Totals print_files(const PackReport& packed, int verbosity) {
@@ -110,6 +146,7 @@ Totals print_files(const PackReport& packed, int verbosity) {
       continue;
     }
     if (file.action != PackAction::skipped) ++totals.done;
+    totals.resumed += file.resumed;
     if (verbosity >= 1) {
       std::string text = std::string(kActions[static_cast<size_t>(file.action)]) + " " + file.source;
       if (file.action == PackAction::packed)
@@ -159,7 +196,9 @@ void print_report_json(const PackReport& packed, bool dry_run, int code) {
     if (file.action == PackAction::packed)
       one.update({{"tensors", file.tensors},
                   {"duplicate_tensors", file.duplicate_tensors},
-                  {"duplicate_bytes", file.duplicate_bytes}});
+                  {"duplicate_bytes", file.duplicate_bytes},
+                  {"base_bytes", file.base_bytes}});
+    if (file.resumed) one["resumed"] = true;
     if (!file.sha256.empty()) one["sha256"] = file.sha256;
     if (file.action == PackAction::packed) one["planning_seconds"] = file.planning_seconds;
     if (dry_run && file.action == PackAction::packed) {
@@ -192,6 +231,7 @@ void print_summary(const PackReport& packed, const Totals& totals, bool dry_run)
   std::printf("%s, %s bytes in, %s bytes out, saved %.2f%%, %.3f GB/s%s", counted(totals.done, "file").c_str(),
               grouped(packed.bytes_in).c_str(), grouped(packed.bytes_out).c_str(), saved, speed,
               dry_run ? " (dry run: nothing written)" : "");
+  if (totals.resumed != 0) std::printf("; %s packed before", grouped(totals.resumed).c_str());
   if (totals.failed != 0) std::printf("; %s failed", grouped(totals.failed).c_str());
   std::printf("\n");
 }
@@ -206,6 +246,7 @@ void add_options(CommandLine& line, PackOptions& options, bool& no_verify) {
   line.add_size("--frame-size", options.frame_bytes, "bytes a frame decodes to, 4KiB to 1MiB (512KiB)");
   add_programs(line, options);
   add_search(line, options);
+  add_relations(line, options);
   app.add_flag("--strict", options.strict, "refuse files that break a rule of safetensors");
   app.add_flag("--allow-truncated", options.allow_truncated, "pack files that are shorter than their header says");
   app.add_flag("--no-verify", no_verify, "do not decode and compare every frame as it is written");

@@ -63,9 +63,10 @@ Result<Range> find_range(const Archive& archive, const std::string& tensor) {
   return make_error(Errc::not_found, "'" + archive.path() + "' holds no tensor '" + tensor + "'");
 }
 
-Status run(const std::string& path, const std::string& tensor, uint64_t offset, uint64_t length, unsigned jobs) {
+Status run(const std::string& path, const std::string& tensor, uint64_t offset, uint64_t length, unsigned jobs,
+           const std::vector<std::string>& base_paths) {
   BREVIS_TRY(require_archive(path));
-  BREVIS_ASSIGN(const std::shared_ptr<const Archive> archive, Archive::open(path));
+  BREVIS_ASSIGN(const std::shared_ptr<const Archive> archive, Archive::open(path, base_paths));
   BREVIS_ASSIGN(const Range whole, find_range(*archive, tensor));
   if (offset > whole.length)
     return make_error(Errc::invalid_argument,
@@ -85,9 +86,11 @@ int cmd_cat(int argc, char** argv) {
   line.add_size("--offset", offset, "begin at this byte (of the tensor, with --tensor)");
   line.add_size("--length", length, "so many bytes at most (default: to the end)");
   line.app().add_option("--tensor", tensor, "only the bytes of this tensor")->type_name("NAME");
+  std::vector<std::string> base_paths;
+  line.add_base_paths(base_paths);
   line.add_jobs(jobs);
   if (const auto code = line.parse(argc, argv)) return *code;
-  const Status done = run(path, tensor, offset, length, jobs);
+  const Status done = run(path, tensor, offset, length, jobs, base_paths);
   return done ? kExitFine : report(done.error());
 }
 

@@ -40,6 +40,7 @@ void print_diff_json(const DiffReport& difference) {
   document.update({{"identical", difference.identical_files},
                    {"same_tensors", difference.same_tensors},
                    {"metadata_differs", difference.metadata_differs}});
+  if (!difference.relation.empty()) document["relation"] = difference.relation;
   document["changes"] = Json::array();
   for (const TensorChange& change : difference.changes) {
     Json one = {{"change", kKinds[static_cast<size_t>(change.kind)]}, {"name", change.name}};
@@ -61,16 +62,19 @@ int cmd_diff(int argc, char** argv) {
   std::string a, b;
   line.app().add_option("a", a, "archive or safetensors file")->required();
   line.app().add_option("b", b, "archive or safetensors file")->required();
+  std::vector<std::string> base_paths;
+  line.add_base_paths(base_paths);
   line.add_json();
   if (const auto code = line.parse(argc, argv)) return *code;
   for (const std::string& side : {a, b})
     if (const Status model = require_model(side); !model) return report(model.error(), line.json());
-  const auto difference = diff(a, b);
+  const auto difference = diff(a, b, base_paths);
   if (!difference) return report(difference.error(), line.json());
   if (line.json()) {
     print_diff_json(*difference);
   } else if (!line.quiet()) {
     for (const TensorChange& change : difference->changes) print_change(change);
+    if (!difference->relation.empty()) std::printf("%s\n", difference->relation.c_str());
     if (difference->metadata_differs) std::printf("! metadata differs\n");
     std::printf("%s the same, %zu differ; the files %s\n", counted(difference->same_tensors, "tensor").c_str(),
                 difference->changes.size(), difference->identical_files ? "are identical" : "are not identical");

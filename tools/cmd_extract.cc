@@ -48,6 +48,7 @@ int cmd_extract(int argc, char** argv) {
   line.app().add_flag("--verify", options.verify, "check every file's SHA-256 too");
   line.app().add_flag("--force", options.force, "overwrite files that exist");
   line.app().add_flag("--continue-on-error", options.continue_on_error, "go on with a tree's other files");
+  line.add_base_paths(options.base_paths);
   line.add_jobs(options.jobs);
   line.add_json();
   line.add_progress();

@@ -65,6 +65,7 @@ int cmd_fsck(int argc, char** argv) {
   line.app().add_option("path", options.paths, "archives or directories")->required();
   line.app().add_flag("--quick", options.quick, "headers, indexes and frame checksums; decode nothing");
   line.app().add_option("--tensor", options.tensor, "only this tensor (and its bundle)")->type_name("NAME");
+  line.add_base_paths(options.base_paths);
   line.add_jobs(options.jobs);
   line.add_json();
   line.add_progress();

@@ -63,7 +63,8 @@ Json json_described(const Described& described) {
               {"ratio", json_ratio(span.span.length, span.packed_bytes)},
               {"xxh3_128", to_hex(span.digest)},
               {"bundled", span.bundled},
-              {"duplicate", span.duplicate}});
+              {"duplicate", span.duplicate},
+              {"on_base", span.on_base}});
   if (!described.explanation) return out;
   const Explanation& how = *described.explanation;
   Json leaves = Json::array();
@@ -95,6 +96,7 @@ void print_described(const Described& described) {
   std::printf("  program  %s\n", printable(how.program).c_str());
   std::printf("  words    %s in %s; overhead %s bytes\n", grouped(how.words).c_str(),
               counted(how.frames, "frame").c_str(), grouped(how.frame_overhead_bytes).c_str());
+  if (!how.bases.empty()) std::printf("  bases    %s\n", counted(how.bases.size(), "archive").c_str());
   if (!how.tables.empty())
     std::printf("  tables   %zu of the pool, %s bytes\n", how.tables.size(), grouped(how.table_bytes).c_str());
   for (const LeafUse& leaf : how.leaves) {
@@ -125,6 +127,9 @@ void print_archive(const ArchiveInfo& info) {
   std::printf("index      %s bytes; %zu segments, %zu records, %zu frames, %zu programs, %zu tables of %s bytes\n",
               grouped(info.index_bytes).c_str(), info.segments, info.records, info.frames, info.programs, info.tables,
               grouped(info.table_bytes).c_str());
+  for (const ArchiveBase& base : info.bases)
+    std::printf("base       id %s, %s bytes, %s\n", to_hex(base.id).c_str(), grouped(base.original_size).c_str(),
+                base.hint.empty() ? "place not recorded" : printable(base.hint).c_str());
   for (const auto& [key, value] : info.provenance)
     std::printf("provenance %s = %s\n", printable(key).c_str(), printable(value).c_str());
 }
@@ -132,6 +137,11 @@ void print_archive(const ArchiveInfo& info) {
 Json json_archive(const ArchiveInfo& info) {
   Json out = {{"version", info.version}, {"id", to_hex(info.id)}};
   out["sha256"] = info.sha256 ? Json(to_hex(*info.sha256)) : Json(nullptr);
+  Json bases = Json::array();
+  for (const ArchiveBase& base : info.bases)
+    bases.push_back(
+        {{"id", to_hex(base.id)}, {"hint", base.hint}, {"bytes", base.original_size}, {"depth", base.depth}});
+  if (!bases.empty()) out["bases"] = std::move(bases);
   Json provenance = Json::object();
   for (const auto& [key, value] : info.provenance) provenance[key] = value;
   out.update({{"provenance", std::move(provenance)},

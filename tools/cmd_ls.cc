@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "brevis/archive.h"
+#include "brevis/relations.h"
 #include "command.h"
 #include "commands.h"
 #include "json_output.h"
@@ -22,6 +23,13 @@ struct Row {
   std::optional<ArchiveSpan> packed;
 };
 
+Json json_bases(const ArchiveInfo& info) {
+  Json out = Json::array();
+  for (const ArchiveBase& base : info.bases)
+    out.push_back({{"id", to_hex(base.id)}, {"hint", base.hint}, {"bytes", base.original_size}, {"depth", base.depth}});
+  return out;
+}
+
 Json json_tensor(const Row& row, uint64_t data_start) {
   const TensorInfo& tensor = row.tensor;
   Json out = {{"name", tensor.name},
@@ -37,6 +45,7 @@ Json json_tensor(const Row& row, uint64_t data_start) {
   // A bundle of small tensors has one digest for all of them.
   out["digest_of"] = span.bundled ? "bundle" : "tensor";
   if (span.duplicate) out["duplicate"] = true;
+  if (span.on_base) out["on_base"] = true;
   return out;
 }
 
@@ -61,7 +70,9 @@ void print_tensors(const std::vector<Row>& rows, bool packed) {
       const ArchiveSpan& span = *row.packed;
       cells.push_back(grouped(span.packed_bytes));
       cells.push_back(ratio_text(tensor.span.length, span.packed_bytes));
-      cells.push_back(span.duplicate ? "duplicate" : span.bundled ? "bundled" : "");
+      std::string note = span.duplicate ? "duplicate" : span.bundled ? "bundled" : "";
+      if (span.on_base) note += note.empty() ? "on a base" : ", on a base";
+      cells.push_back(std::move(note));
     }
     table.add(std::move(cells));
   }
@@ -95,6 +106,7 @@ Status list_archive(const std::string& path, bool json) {
   if (json) {
     Json document = json_archive_document(path, info);
     if (info.sha256) document["sha256"] = to_hex(*info.sha256);
+    if (!info.bases.empty()) document["bases"] = json_bases(info);
     put_verdict(document, verdict);
     document["tensors"] = json_tensors(std::move(rows), verdict.prefix_bytes);
     document["opaque"] = std::move(opaque);
@@ -103,6 +115,9 @@ Status list_archive(const std::string& path, bool json) {
   }
   print_verdict(verdict);
   print_tensors(rows, true);
+  for (const ArchiveBase& base : info.bases)
+    std::printf("stands on %s (archive id %s)\n", base.hint.empty() ? "another archive" : printable(base.hint).c_str(),
+                to_hex(base.id).c_str());
   std::printf("%s, %s bytes", counted(rows.size(), "tensor").c_str(), grouped(info.original_size).c_str());
   if (opaque_bytes != 0) std::printf(" (%s in no tensor)", grouped(opaque_bytes).c_str());
   std::printf(" packed into %s, ratio %s\n", grouped(info.archive_size).c_str(),
@@ -225,6 +240,46 @@ Result<int> list_tree(const std::string& path, bool json) {
   return listing.exit_code;
 }
 
+// Who stands on each archive of a directory, or on one archive in the directory that it is in.
+Result<int> list_needed_by(const std::string& path, bool json) {
+  std::error_code failed;
+  const bool whole = stdfs::is_directory(path, failed);
+  std::string directory = whole ? path : stdfs::path(path).parent_path().string();
+  if (directory.empty()) directory = ".";
+  BREVIS_ASSIGN(const std::vector<Relation> all, relations(directory));
+  std::optional<Digest> wanted;
+  if (!whole) {
+    BREVIS_ASSIGN(const std::optional<ArchiveSummary> archive, peek_archive(path));
+    if (!archive) return make_error(Errc::invalid_argument, "'" + path + "' is no archive");
+    wanted = archive->id;
+  }
+  const auto shown = [](const Relation& relation) {
+    if (!relation.base.empty()) return relation.base;
+    return "missing: " + (relation.hint.empty() ? to_hex(relation.base_id) : relation.hint);
+  };
+  std::vector<std::pair<std::string, const Relation*>> rows;
+  for (const Relation& relation : all)
+    if (!wanted || relation.base_id == *wanted) rows.emplace_back(shown(relation), &relation);
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (json) {
+    Json document = json_document();
+    document.update({{"path", path}, {"kind", "relations"}});
+    document["relations"] = Json::array();
+    for (const auto& [base, relation] : rows)
+      document["relations"].push_back({{"base", relation->base.empty() ? Json(nullptr) : Json(relation->base)},
+                                       {"base_id", to_hex(relation->base_id)},
+                                       {"hint", relation->hint},
+                                       {"needed_by", relation->archive}});
+    print_json(document);
+    return kExitFine;
+  }
+  Table table({{"BASE"}, {"NEEDED BY"}});
+  for (const auto& [base, relation] : rows) table.add({printable(base), printable(relation->archive)});
+  if (!rows.empty()) table.print();
+  if (rows.empty()) std::printf("no archive stands on %s\n", wanted ? "this one" : "another");
+  return kExitFine;
+}
+
 Result<int> list(const std::string& path, bool json) {
   std::error_code failed;
   const stdfs::file_status status = stdfs::status(path, failed);
@@ -246,9 +301,11 @@ int cmd_ls(int argc, char** argv) {
                    "Lists PATH: the files of a directory, or the tensors of an archive or of a safetensors file.");
   std::string path;
   line.app().add_option("path", path, "archive, safetensors file or directory")->required();
+  bool needed_by = false;
+  line.app().add_flag("--needed-by", needed_by, "which archives of a directory stand on which, or on this one");
   line.add_json();
   if (const auto code = line.parse(argc, argv)) return *code;
-  const auto done = list(path, line.json());
+  const auto done = needed_by ? list_needed_by(path, line.json()) : list(path, line.json());
   return done ? *done : report(done.error(), line.json());
 }
 

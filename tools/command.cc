@@ -126,6 +126,12 @@ CLI::Option* CommandLine::add_size(const std::string& names, uint64_t& target, c
       ->type_name("SIZE");
 }
 
+void CommandLine::add_base_paths(std::vector<std::string>& paths) {
+  app_.add_option("--base-path", paths, "look for bases of archives in this directory, too; may be given again")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+}
+
 void CommandLine::add_jobs(unsigned& target) {
   app_.add_option_function<unsigned>(
           "-j,--jobs",

@@ -22,6 +22,8 @@ class CommandLine {
   CLI::App& app() { return app_; }
   // A number of bytes with a unit.
   CLI::Option* add_size(const std::string& names, uint64_t& target, const std::string& help);
+  // --base-path: directories where bases of archives are looked for.
+  void add_base_paths(std::vector<std::string>& paths);
   void add_jobs(unsigned& target);
   void add_json();
   void add_progress();

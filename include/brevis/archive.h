@@ -25,6 +25,14 @@ struct ArchiveSummary {
 };
 Result<std::optional<ArchiveSummary>> peek_archive(const std::string& path);
 
+// Another archive whose bytes this one uses.
+struct ArchiveBase {
+  Digest id;
+  uint64_t original_size = 0;
+  uint32_t depth = 0;  // archives that it stands on itself, one below the other
+  std::string hint;    // where it was, relative to this archive's directory
+};
+
 struct ArchiveInfo {
   uint32_t version = 0;
   Digest id;
@@ -32,6 +40,7 @@ struct ArchiveInfo {
   uint64_t index_bytes = 0;  // stored
   std::optional<Sha256> sha256;
   std::map<std::string, std::string> provenance;
+  std::vector<ArchiveBase> bases;
   size_t programs = 0, tables = 0, records = 0, segments = 0, frames = 0;
   uint64_t table_bytes = 0;  // uncompressed, in the index
 };
@@ -47,6 +56,7 @@ struct ArchiveSpan {
   bool bundled = false;       // the digest is the bundle's
   Digest digest;              // XXH3-128 of the content (of the bundle's when bundled)
   bool duplicate = false;     // stored once, elsewhere in this file
+  bool on_base = false;       // read through another archive, in part or whole
 };
 
 // How a span is stored, for people.
@@ -64,12 +74,15 @@ struct Explanation {
   uint64_t frames = 0;
   uint64_t record_bytes = 0;     // stored, of the whole record
   std::vector<uint32_t> tables;  // pool numbers used
+  std::vector<size_t> bases;     // of ArchiveInfo::bases those used
   uint64_t table_bytes = 0;      // of those, uncompressed
 };
 
 class Archive {
  public:
-  static Result<std::shared_ptr<const Archive>> open(const std::string& path);
+  // `base_paths`: directories where its bases are looked for, beside its own.
+  static Result<std::shared_ptr<const Archive>> open(const std::string& path,
+                                                     const std::vector<std::string>& base_paths = {});
   virtual ~Archive() = default;
 
   virtual const std::string& path() const = 0;
@@ -79,7 +92,8 @@ class Archive {
   // In file order; tensors named from the stored prefix.
   virtual Result<std::vector<ArchiveSpan>> spans() const = 0;
   virtual Result<Explanation> explain(const ArchiveSpan& span) const = 0;
-  // Exactly range.length bytes of the original file. Errors: invalid_argument beyond its end; corrupt.
+  // Exactly range.length bytes of the original file. The first read finds and opens the bases; nothing else needs
+  // them. Errors: invalid_argument beyond its end; corrupt; not_found for a base.
   virtual Status read(Range range, MutByteSpan out) const = 0;
 };
 

@@ -25,10 +25,11 @@ struct Finding {
 };
 
 struct CheckOptions {
-  std::vector<std::string> paths;  // archives, plain files or directories
-  bool quick = false;              // headers, indexes and frame checksums only: nothing is decoded
-  std::string tensor;              // only this tensor (with the bundle it lies in)
-  unsigned jobs = 0;               // workers, 0: cores
+  std::vector<std::string> paths;       // archives, plain files or directories
+  bool quick = false;                   // headers, indexes and frame checksums only: nothing is decoded
+  std::string tensor;                   // only this tensor (with the bundle it lies in)
+  std::vector<std::string> base_paths;  // directories where bases are looked for, beside the paths
+  unsigned jobs = 0;                    // workers, 0: cores
   std::function<void(const std::string& file, uint64_t bytes_done, uint64_t bytes_total)> progress;
   std::function<bool()> cancelled;
 };

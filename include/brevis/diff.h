@@ -29,8 +29,10 @@ struct DiffReport {
   bool metadata_differs = false;
   bool identical_files = false;  // every byte of the original files equal
   bool same() const { return identical_files; }
+  // How the two archives stand to each other: "B stands on A" or the other way round; empty where neither does.
+  std::string relation;
 };
 
-Result<DiffReport> diff(const std::string& a, const std::string& b);
+Result<DiffReport> diff(const std::string& a, const std::string& b, const std::vector<std::string>& base_paths = {});
 
 }  // namespace brevis

@@ -19,10 +19,11 @@ namespace brevis {
 struct ExtractOptions {
   std::string source;  // an archive or a directory
   std::string target;
-  bool force = false;              // overwrite existing files
-  bool verify = false;             // SHA-256 of every file against the archive's (frames and tensors always)
-  bool continue_on_error = false;  // go on with the other files of a tree
-  std::string tensor;              // one tensor's bytes only, from one archive
+  bool force = false;                   // overwrite existing files
+  bool verify = false;                  // SHA-256 of every file against the archive's (frames and tensors always)
+  bool continue_on_error = false;       // go on with the other files of a tree
+  std::string tensor;                   // one tensor's bytes only, from one archive
+  std::vector<std::string> base_paths;  // directories where bases are looked for, beside the source
   unsigned jobs = 0;
   std::function<void(const std::string& file, uint64_t bytes_done, uint64_t bytes_total)> progress;
   std::function<bool()> cancelled;

@@ -50,11 +50,23 @@ struct PackOptions {
   std::map<std::string, std::string> programs;  // dtype name -> program text (templates allowed)
   PackProfile profile = PackProfile::balanced;
   PackSearch search = PackSearch::off;
-  std::optional<uint64_t> expansions;                 // productions that one search may apply (by profile)
-  std::string prior;                                  // file with a prior to use instead of learning one
-  std::string save_prior;                             // file that the prior learned is written to
-  std::set<std::string, std::less<>> without;         // operators that the search leaves out
-  bool describe = false;                              // fill PackedFile::streams
+  std::optional<uint64_t> expansions;          // productions that one search may apply (by profile)
+  std::string prior;                           // file with a prior to use instead of learning one
+  std::string save_prior;                      // file that the prior learned is written to
+  std::set<std::string, std::less<>> without;  // operators that the search leaves out
+  bool describe = false;                       // fill PackedFile::streams
+  // Archives, or directories of them, that the results may stand on: what is equal there is named, what is like it
+  // becomes a difference.
+  std::vector<std::string> bases;
+  std::vector<std::string> base_paths;  // where the bases of bases are looked for, too
+  bool chain = false;                   // each source stands on the one before, every fifth alone
+  bool dedupe = false;                  // what equals something in an archive of the same run is named
+  // Sources are archives, whose originals are packed anew: alone, or against `bases`. Without a target each is
+  // replaced.
+  bool from_archives = false;
+  bool resume = false;             // leave what is packed already, from the same source with the same options
+  bool replace = false;            // read each archive back, then remove its source
+  unsigned shard = 0, shards = 1;  // of all files to be packed take every shards-th, from this one on
   std::function<void(const PackProgress&)> progress;  // may be empty
   std::function<bool()> cancelled;                    // may be empty
 };
@@ -90,6 +102,8 @@ struct PackedFile {
   std::string warning;  // lenient files: rule and offset
   uint64_t bytes_in = 0, bytes_out = 0;
   uint64_t tensors = 0, duplicate_tensors = 0, duplicate_bytes = 0;
+  uint64_t base_bytes = 0;      // that are read through other archives
+  bool resumed = false;         // skipped: was packed already
   std::string sha256;           // hex, empty when not made
   double planning_seconds = 0;  // of choosing programs, one thread
   std::vector<PackedStream> streams;

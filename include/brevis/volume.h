@@ -37,6 +37,7 @@ struct VolumeOptions {
   std::string cache_dir;
   uint64_t cache_size = uint64_t{20} << 30;  // bytes of decoded frames; half of what is free at most
   bool cache_always = false;                 // keep every decoded frame, not only those dear to decode again
+  std::vector<std::string> base_paths;       // directories outside of the source where bases may be
 };
 
 using NodeId = uint64_t;

@@ -22,13 +22,16 @@ constexpr uint64_t kFooterBytes = 32;
 constexpr uint32_t kFeatureRef = 1u << 0;        // a program uses `ref` within the file
 constexpr uint32_t kFeatureOffset = 1u << 1;     // a program uses `offset`
 constexpr uint32_t kFeatureTranspose = 1u << 2;  // a program uses `transpose`
-constexpr uint32_t kKnownFeatures = kFeatureRef | kFeatureOffset | kFeatureTranspose;
+constexpr uint32_t kFeatureRelations = 1u << 4;  // a program uses `combine`, `patch` or `base`
+constexpr uint32_t kKnownFeatures = kFeatureRef | kFeatureOffset | kFeatureTranspose | kFeatureRelations;
 
 // Limits: beyond them a file is refused as corrupt before anything is allocated.
 constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 30;           // uncompressed; 100,000 tensors need 3 MB
 constexpr uint64_t kMaxOriginalBytes = uint64_t{1} << 60;        // far from overflow in every sum
 constexpr uint64_t kMaxPrefixBytes = (uint64_t{256} << 20) + 8;  // safetensors header and its length word
 constexpr uint32_t kMaxRefChain = 1;                             // a ref's target is itself free of refs
+constexpr uint32_t kMaxDepth = 4;                                // an archive, its base, the base of that ..
+constexpr uint64_t kMaxBases = 4096, kMaxHintBytes = 1024;       // base archives; bytes of the path to one
 // An index may unfold to this much beyond its stored length times kIndexExpansion: a small hostile file cannot make a
 // reader allocate much. The writer stores an index that compresses better than that in raw blocks.
 constexpr uint64_t kIndexFloor = uint64_t{4} << 20;
@@ -48,7 +51,7 @@ enum class Placement : uint8_t {
   explicitly = 3,  // record and offset are spelled out
 };
 
-// Index sections, in this order: tag varint | length varint | body. All of version 1 are present, also when empty.
+// Index sections, in this order: tag varint | length varint | body. All up to `digest` are present, also when empty.
 enum class Section : uint8_t {
   provenance = 1,  // how it was packed: what changes bytes, nothing else
   programs = 2,    // wire forms
@@ -57,6 +60,7 @@ enum class Section : uint8_t {
   segments = 5,    // the original file as spans of streams
   frames = 6,      // stored lengths and checksums
   digest = 7,      // SHA-256 of the original file
+  bases = 8,       // other archives whose originals this one's programs use; stands only where some program does
 };
 
 }  // namespace brevis::archive

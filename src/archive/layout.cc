@@ -81,14 +81,26 @@ FramePlace frame_place(const Reader& reader, const FilePiece& piece) {
   return {piece.record, piece.piece.region, first, words * (reader.manifest().width_of(record) / 8)};
 }
 
+std::vector<FrameBase> frame_bases(const Reader& reader, const FramePlace& place) {
+  const dsl::Program& program = *reader.manifest().programs[reader.manifest().records[place.record].program];
+  const dsl::Region& region = program.regions()[place.region];
+  const uint64_t words = place.bytes / (program.width() / 8);
+  std::vector<FrameBase> needed;
+  for (uint32_t node = region.first_base; node < region.first_base + region.bases; ++node) {
+    const uint64_t bytes = program.nodes()[program.bases()[node]].width / 8u;
+    needed.push_back({node, {place.first_word * bytes, words * bytes}});
+  }
+  return needed;
+}
+
 Status decode_piece_frame(const Reader& reader, const FilePiece& piece, MutByteSpan out, ByteVector& stored,
-                          Arena& arena) {
+                          Arena& arena, std::span<const ByteSpan> bases) {
   BREVIS_ASSIGN(const auto bound, reader.bound(piece.record));
   BREVIS_TRY(reader.read_frame(piece.frame_index, stored));
   const FramePlace place = frame_place(reader, piece);
   if (out.size() != place.bytes) return make_error(Errc::internal, "a buffer that does not fit its frame");
   arena.reset();
-  if (auto decoded = dsl::decode_frame(*bound, place.region, place.first_word, stored, out, arena); !decoded) {
+  if (auto decoded = dsl::decode_frame(*bound, place.region, place.first_word, stored, out, arena, bases); !decoded) {
     const FrameEntry& entry = reader.manifest().frames[piece.frame_index];
     return std::move(decoded).error().within(reader.file().path() + ": frame " + std::to_string(piece.frame_index) +
                                              " (bytes " + std::to_string(entry.offset) + " + " +
@@ -97,13 +109,44 @@ Status decode_piece_frame(const Reader& reader, const FilePiece& piece, MutByteS
   return {};
 }
 
+Status RangeReader::run_base(uint32_t record, uint32_t node, Range range, MutByteSpan out) {
+  std::vector<BaseSpan> spans;
+  base_spans_of(reader_->manifest().records[record], node, range, spans);
+  uint64_t done = 0;
+  for (const BaseSpan& span : spans) {
+    if (span.base >= reader_->bases().size())
+      return make_error(Errc::internal, reader_->file().path() + ": was opened without its bases");
+    bases_.resize(reader_->bases().size());
+    if (!bases_[span.base]) bases_[span.base] = std::make_unique<RangeReader>(*reader_->bases()[span.base]);
+    BREVIS_TRY(bases_[span.base]->read(span.range, out.subspan(done, span.range.length)));
+    done += span.range.length;
+  }
+  return {};
+}
+
+Status RangeReader::read_frame(const FilePiece& piece, MutByteSpan out) {
+  const std::vector<FrameBase> needed = frame_bases(*reader_, frame_place(*reader_, piece));
+  if (needed.empty()) return decode_piece_frame(*reader_, piece, out, stored_, arena_);
+  uint64_t bytes = 0;
+  for (const FrameBase& base : needed) bytes += base.range.length;
+  base_bytes_.resize(bytes);
+  std::vector<ByteSpan> spans;
+  for (const FrameBase& base : needed) {
+    const MutByteSpan part = MutByteSpan(base_bytes_).subspan(base_bytes_.size() - bytes, base.range.length);
+    BREVIS_TRY(run_base(piece.record, base.node, base.range, part));
+    spans.push_back(part);
+    bytes -= base.range.length;
+  }
+  return decode_piece_frame(*reader_, piece, out, stored_, arena_, spans);
+}
+
 Status RangeReader::run_frame(const FilePiece& piece, MutByteSpan out) {
   const FramePlace place = frame_place(*reader_, piece);
   if (kept_frame_ != piece.frame_index) {
-    if (place.bytes == out.size()) return decode_piece_frame(*reader_, piece, out, stored_, arena_);
+    if (place.bytes == out.size()) return read_frame(piece, out);
     kept_frame_ = UINT64_MAX;
     kept_.resize(place.bytes);
-    BREVIS_TRY(decode_piece_frame(*reader_, piece, kept_, stored_, arena_));
+    BREVIS_TRY(read_frame(piece, kept_));
     kept_frame_ = piece.frame_index;
   }
   std::memcpy(out.data(), kept_.data() + piece.piece.source, out.size());
@@ -116,6 +159,9 @@ Status RangeReader::run_pieces(const std::vector<FilePiece>& pieces, MutByteSpan
     switch (piece.piece.kind) {
       case dsl::Piece::Kind::frame: BREVIS_TRY(run_frame(piece, part)); break;
       case dsl::Piece::Kind::fill: dsl::run_fill(piece.piece, part); break;
+      case dsl::Piece::Kind::base:
+        BREVIS_TRY(run_base(piece.record, piece.piece.region, {piece.piece.source, piece.piece.length}, part));
+        break;
       case dsl::Piece::Kind::copy: dsl::run_copy(piece.piece, out); break;
       case dsl::Piece::Kind::ref: return make_error(Errc::internal, "a ref was left unresolved");
     }

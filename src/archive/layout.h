@@ -14,7 +14,8 @@
 namespace brevis::archive {
 
 // A dsl::Piece placed in the file: `record` tells whose program; `frame` is made absolute in `frame_index`.
-// Kind ref does not occur: refs were resolved.
+// Kind ref does not occur: refs were resolved. Kind base names a stretch of the stream of the record's `base` node
+// `piece.region`; base_spans_of() tells whose bytes those are.
 struct FilePiece {
   dsl::Piece piece;
   uint32_t record = 0;
@@ -35,9 +36,16 @@ struct FramePlace {
 };
 FramePlace frame_place(const Reader& reader, const FilePiece& piece);
 
-// Reads, checks and decodes one frame; out.size() == frame_place().bytes.
+// What a frame needs of bases: for every `base` node of its region the range of that node's stream.
+struct FrameBase {
+  uint32_t node;  // number of the `base` node in the program
+  Range range;
+};
+std::vector<FrameBase> frame_bases(const Reader& reader, const FramePlace& place);
+
+// Reads, checks and decodes one frame; out.size() == frame_place().bytes. `bases`: bytes for each of frame_bases().
 Status decode_piece_frame(const Reader& reader, const FilePiece& piece, MutByteSpan out, ByteVector& stored,
-                          Arena& arena);
+                          Arena& arena, std::span<const ByteSpan> bases = {});
 
 // Synchronous reads of whole ranges without any cache (tools): out.size() == range.length. Keeps its buffers, and the
 // last frame that was wanted in part, from one read to the next.
@@ -47,18 +55,23 @@ class RangeReader {
   explicit RangeReader(const Reader& reader) : reader_(&reader) {}
   Status read(Range range, MutByteSpan out);
   Status read_record(uint32_t record, Range range, MutByteSpan out);
+  // One frame, with what it needs of bases; out.size() == frame_place().bytes.
+  Status read_frame(const FilePiece& piece, MutByteSpan out);
 
  private:
   template <class Plan>
   Status run_windows(Range range, MutByteSpan out, Plan plan);
   Status run_pieces(const std::vector<FilePiece>& pieces, MutByteSpan out);
   Status run_frame(const FilePiece& piece, MutByteSpan out);
+  Status run_base(uint32_t record, uint32_t node, Range range, MutByteSpan out);
 
   const Reader* reader_;
   Arena arena_;
   ByteVector stored_, kept_;
   uint64_t kept_frame_ = UINT64_MAX;
   std::vector<FilePiece> pieces_;
+  ByteVector base_bytes_;
+  std::vector<std::unique_ptr<RangeReader>> bases_;  // by number, made when needed
 };
 
 // For a single read.

@@ -118,6 +118,34 @@ ByteVector frames_section(const Manifest& manifest) {
   return body;
 }
 
+// Spans mostly follow each other, and the last of a stream ends with it: its length need not be said.
+void write_spans(ByteWriter& out, const std::vector<BaseSpan>& spans, uint64_t& expected) {
+  out.varint(spans.size());
+  for (size_t i = 0; i < spans.size(); ++i) {
+    out.varint(spans[i].base);
+    out.varint(zigzag(spans[i].range.offset - expected));
+    if (i + 1 < spans.size()) out.varint(spans[i].range.length);
+    expected = spans[i].range.end();
+  }
+}
+
+ByteVector bases_section(const Manifest& manifest) {
+  ByteVector body;
+  ByteWriter out(body);
+  out.varint(manifest.bases.size());
+  for (const Base& base : manifest.bases) {
+    out.fixed(base.id.low);
+    out.fixed(base.id.high);
+    out.varint(base.original_size);
+    out.varint(base.depth);
+    write_blob(out, bytes_of(base.hint));
+  }
+  uint64_t expected = 0;
+  for (const Record& record : manifest.records)
+    for (const auto& spans : record.bases) write_spans(out, spans, expected);
+  return body;
+}
+
 }  // namespace
 
 ByteVector encode_manifest(const Manifest& manifest) {
@@ -131,6 +159,7 @@ ByteVector encode_manifest(const Manifest& manifest) {
   ByteVector digest;
   if (manifest.sha256) digest.assign(manifest.sha256->begin(), manifest.sha256->end());
   add_section(out, Section::digest, digest);
+  if (!manifest.bases.empty()) add_section(out, Section::bases, bases_section(manifest));
   return out;
 }
 
@@ -184,6 +213,12 @@ bool Manifest::uses_ref() const {
   return std::any_of(programs.begin(), programs.end(), [](const auto& program) { return program->uses_ref(); });
 }
 
+uint32_t Manifest::depth() const {
+  uint32_t depth = 0;
+  for (const Base& base : bases) depth = std::max(depth, base.depth + 1);
+  return depth;
+}
+
 size_t Manifest::segment_at(uint64_t offset) const {
   const auto after = std::upper_bound(segments.begin(), segments.end(), offset,
                                       [](uint64_t at, const Segment& segment) { return at < segment.offset; });
@@ -204,9 +239,21 @@ uint64_t Manifest::memory() const {
   for (const ByteVector& table : tables) sum += sizeof(ByteVector) + kBlock + table.size();
   for (const Record& record : records) {
     sum += sizeof(Record) + record.bindings.size() * (sizeof(Binding) + kBlock) + 3 * kBlock;
+    for (const auto& spans : record.bases) sum += sizeof(spans) + kBlock + spans.size() * sizeof(BaseSpan);
     sum += 8 * (record.frame_words.size() + record.region_words.size() + record.first_frame.size());
   }
+  for (const Base& base : bases) sum += sizeof(Base) + base.hint.size() + kBlock;
   return sum + segments.size() * sizeof(Segment) + frames.size() * sizeof(FrameEntry);
+}
+
+void base_spans_of(const Record& record, uint32_t number, Range range, std::vector<BaseSpan>& out) {
+  uint64_t at = 0;  // of a span in the node's stream
+  for (const BaseSpan& span : record.bases[number]) {
+    const uint64_t from = std::max(at, range.offset), to = std::min(at + span.range.length, range.end());
+    if (from < to) out.push_back({span.base, {span.range.offset + (from - at), to - from}});
+    at += span.range.length;
+    if (at >= range.end()) return;
+  }
 }
 
 }  // namespace brevis::archive

@@ -36,6 +36,20 @@ struct Segment {
 // Which tables a slot uses: one number, or a set of 2..16 from which each frame picks.
 using Binding = std::vector<uint32_t>;
 
+// An archive whose original this one's programs use. Its id fixes its index and with that all it holds.
+struct Base {
+  Digest id;
+  uint64_t original_size = 0;
+  uint32_t depth = 0;  // 0: it stands alone, else one more than the deepest of its own bases
+  std::string hint;    // where it was when this archive was written, relative to this archive's directory; may be empty
+};
+
+// Bytes of a base's original.
+struct BaseSpan {
+  uint32_t base = 0;  // index into Manifest::bases
+  Range range;
+};
+
 // One stream: a tensor, a bundle of small ones, a prefix or an opaque run.
 struct Record {
   uint32_t program = 0;
@@ -47,6 +61,8 @@ struct Record {
   Digest digest;                       // XXH3-128 of the stream's bytes
   // Holds several segments. Of any other record a segment takes all bytes, so that its digest is the segment's.
   bool bundle = false;
+  // For every `base` node of the program the bytes it stands for, one span after the other.
+  std::vector<std::vector<BaseSpan>> bases;
 
   uint64_t bytes(unsigned program_width) const { return words * (program_width / 8); }
   uint64_t frames_of(size_t region) const {
@@ -65,6 +81,7 @@ struct Manifest {
   std::vector<std::shared_ptr<const dsl::Program>> programs;
   std::vector<ByteVector> tables;
   std::vector<Record> records;
+  std::vector<Base> bases;
   std::vector<Segment> segments;
   std::vector<FrameEntry> frames;
   std::optional<Sha256> sha256;
@@ -78,6 +95,7 @@ struct Manifest {
   std::pair<uint32_t, uint32_t> owner_of_frame(uint64_t frame) const;
   bool uses_ref() const;      // some program does
   uint32_t features() const;  // required-feature bits of all programs
+  uint32_t depth() const;     // 0: stands alone
 
   // Index of the segment that holds byte `offset` < original_size (skipping empty ones).
   size_t segment_at(uint64_t offset) const;
@@ -91,6 +109,9 @@ ByteVector encode_manifest(const Manifest& manifest);
 // [64, frames_end) and segments sum to `original_size`; loads no table (that is per use: dsl::load_slot), but checks
 // every binding's number and count.
 Result<Manifest> decode_manifest(ByteSpan index, uint64_t original_size, uint64_t frames_end);
+
+// The bytes that a range of the stream of `base` node `number` stands for, appended to `out`.
+void base_spans_of(const Record& record, uint32_t number, Range range, std::vector<BaseSpan>& out);
 
 // Fills the fields of a record that are not stored. Errors: corrupt (a length the program cannot have).
 Status derive_record(const Manifest& manifest, Record& record, uint64_t first_frame);

@@ -72,6 +72,9 @@ class Gate {
     BREVIS_TRY(section(in, Section::segments, "segments", &Gate::read_segments));
     BREVIS_TRY(section(in, Section::frames, "frames", &Gate::read_frames));
     BREVIS_TRY(section(in, Section::digest, "digest", &Gate::read_digest));
+    if (std::any_of(manifest_.programs.begin(), manifest_.programs.end(),
+                    [](const auto& program) { return !program->bases().empty(); }))
+      BREVIS_TRY(section(in, Section::bases, "bases", &Gate::read_bases));
     if (!in.at_end()) return corrupt("index: " + std::to_string(in.remaining()) + " bytes after the last section");
     if (auto checked = check_refs(); !checked) return std::move(checked).error().within("index, refs");
     return std::move(manifest_);
@@ -323,6 +326,75 @@ class Gate {
     BREVIS_ASSIGN(const ByteSpan bytes, in.bytes(32));
     manifest_.sha256.emplace();
     std::copy(bytes.begin(), bytes.end(), manifest_.sha256->begin());
+    return {};
+  }
+
+  Status read_bases(ByteReader& in) {
+    constexpr uint64_t kLeastBase = 16 + 1 + 1 + 1;
+    BREVIS_ASSIGN(const uint64_t count, read_count(in, kLeastBase, "bases"));
+    if (count == 0 || count > kMaxBases) return corrupt(std::to_string(count) + " bases");
+    manifest_.bases.resize(count);
+    for (Base& base : manifest_.bases) {
+      BREVIS_ASSIGN(base.id.low, in.fixed<uint64_t>());
+      BREVIS_ASSIGN(base.id.high, in.fixed<uint64_t>());
+      BREVIS_ASSIGN(base.original_size, in.varint_up_to(kMaxOriginalBytes, "size of a base's original"));
+      BREVIS_ASSIGN(const uint64_t depth, in.varint_up_to(kMaxDepth - 1, "depth of a base"));
+      base.depth = static_cast<uint32_t>(depth);
+      BREVIS_ASSIGN(base.hint, read_text(in, kMaxHintBytes, "path of a base"));
+    }
+    std::vector<bool> named(count);
+    uint64_t expected = 0;
+    for (size_t i = 0; i < manifest_.records.size(); ++i) {
+      Record& record = manifest_.records[i];
+      const dsl::Program& program = *manifest_.programs[record.program];
+      if (program.bases().empty()) continue;
+      BREVIS_ASSIGN(const std::vector<uint64_t> words, dsl::base_lengths(program, record.words));
+      for (size_t node = 0; node < words.size(); ++node) {
+        const unsigned width = program.nodes()[program.bases()[node]].width;
+        record.bases.emplace_back();
+        if (auto read = read_spans(in, words[node] * (width / 8), expected, named, record.bases.back()); !read)
+          return std::move(read).error().within("record " + std::to_string(i));
+      }
+    }
+    if (std::count(named.begin(), named.end(), false) != 0) return corrupt("a base that no record uses");
+    return check_names_alone();
+  }
+
+  // Spans of one `base` node, whose stream has `bytes` bytes.
+  Status read_spans(ByteReader& in, uint64_t bytes, uint64_t& expected, std::vector<bool>& named,
+                    std::vector<BaseSpan>& spans) {
+    BREVIS_ASSIGN(const uint64_t count, read_count(in, 2, "spans"));
+    if ((count == 0) != (bytes == 0))
+      return corrupt(std::to_string(count) + " spans for " + std::to_string(bytes) + " bytes");
+    spans.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      BaseSpan& span = spans[i];
+      BREVIS_ASSIGN(const uint64_t base, in.varint_up_to(manifest_.bases.size() - 1, "number of a base"));
+      span.base = static_cast<uint32_t>(base);
+      named[base] = true;
+      BREVIS_ASSIGN(const uint64_t folded, in.varint());
+      span.range = {expected + unzigzag(folded), bytes};
+      if (i + 1 < count) {
+        BREVIS_ASSIGN(span.range.length, in.varint_up_to(bytes, "length of a span"));
+      }
+      if (span.range.length == 0) return corrupt("an empty span of a base");
+      const uint64_t size = manifest_.bases[base].original_size;
+      if (span.range.offset > size || span.range.length > size - span.range.offset)
+        return corrupt("bytes " + std::to_string(span.range.offset) + " + " + std::to_string(span.range.length) +
+                       " of a base of " + std::to_string(size));
+      if (i > 0 && spans[i - 1].base == span.base && spans[i - 1].range.end() == span.range.offset)
+        return corrupt("two spans of a base that are one");
+      bytes -= span.range.length;
+      expected = span.range.end();
+    }
+    return {};
+  }
+
+  // Names and shapes can be read without any other file.
+  Status check_names_alone() const {
+    for (const Segment& segment : manifest_.segments)
+      if (segment.kind == SegmentKind::prefix && !manifest_.records[segment.record].bases.empty())
+        return corrupt("a prefix that is made of a base");
     return {};
   }
 

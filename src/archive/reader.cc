@@ -10,6 +10,7 @@
 #include <optional>
 #include <tuple>
 
+#include "archive/bases.h"
 #include "archive/format.h"
 #include "base/checksum.h"
 #include "base/coding.h"
@@ -136,15 +137,41 @@ struct ReaderAccess {
     reader.loaded_ = std::make_shared<Reader::Loaded>();
     return {};
   }
+  static Status open(Reader& reader, File file) {
+    const std::string path = file.path();
+    auto filled = fill(reader, std::move(file));
+    // Failures of the operating system name the path already.
+    if (filled || filled.error().message().find(path) != std::string::npos) return filled;
+    return std::move(filled).error().within(path);
+  }
 };
 
 Result<std::shared_ptr<const Reader>> Reader::open(File file) {
-  const std::string path = file.path();
   const std::shared_ptr<Reader> reader = ReaderAccess::make();
-  if (auto filled = ReaderAccess::fill(*reader, std::move(file)); !filled) {
-    // Failures of the operating system name the path already.
-    if (filled.error().message().find(path) != std::string::npos) return std::move(filled).error();
-    return std::move(filled).error().within(path);
+  BREVIS_TRY(ReaderAccess::open(*reader, std::move(file)));
+  return std::shared_ptr<const Reader>(reader);
+}
+
+namespace {
+
+// An archive's id fixes what it says of itself, so a base that says otherwise is no honest archive; and since depths
+// fall from archive to base, no chain of them is endless.
+Status check_base(const Base& base, const Reader& reader) {
+  if (reader.header().id == base.id && reader.manifest().depth() == base.depth &&
+      reader.manifest().original_size == base.original_size)
+    return {};
+  return corrupt(reader.file().path() + ": is not the base that it is taken for");
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Reader>> Reader::open(File file, BaseFinder& finder, const Base* as_base) {
+  const std::shared_ptr<Reader> reader = ReaderAccess::make();
+  BREVIS_TRY(ReaderAccess::open(*reader, std::move(file)));
+  if (as_base != nullptr) BREVIS_TRY(check_base(*as_base, *reader));
+  for (const Base& base : reader->manifest_.bases) {
+    BREVIS_ASSIGN(auto found, finder.find(base, reader->file_.path()));
+    reader->bases_.push_back(std::move(found));
   }
   return std::shared_ptr<const Reader>(reader);
 }

@@ -30,10 +30,16 @@ struct Header {
 // unsupported.
 Result<Header> parse_header(ByteSpan first_64_bytes);
 
+class BaseFinder;  // bases.h
+
 class Reader {
  public:
-  // Reads header, footer and index and passes them through the gate.
+  // Reads header, footer and index and passes them through the gate. Bases are left alone: what needs none can be read.
   static Result<std::shared_ptr<const Reader>> open(File file);
+  // The same, and every base and base of a base, so that all that is missing, wrong or damaged is told before a byte is
+  // read. Errors: not_found for a base that the finder does not know.
+  // `as_base`: what an archive that is based on this one says of it, to be held against it first.
+  static Result<std::shared_ptr<const Reader>> open(File file, BaseFinder& finder, const Base* as_base = nullptr);
 
   const Header& header() const { return header_; }
   const Manifest& manifest() const { return manifest_; }
@@ -47,7 +53,10 @@ class Reader {
   // The same without waiting for storage: false when it would have to wait; nothing is wrong then.
   Result<bool> read_frame_nowait(uint64_t frame, ByteVector& buffer) const;
 
-  // Approximate heap bytes held, for the memory cap.
+  // By Manifest::bases' order; empty when opened without a finder.
+  const std::vector<std::shared_ptr<const Reader>>& bases() const { return bases_; }
+
+  // Approximate heap bytes held, for the memory cap; without the bases.
   uint64_t memory() const;
 
  private:
@@ -56,6 +65,7 @@ class Reader {
   File file_;
   Header header_;
   Manifest manifest_;
+  std::vector<std::shared_ptr<const Reader>> bases_;
   struct Loaded;  // lazily bound programs and tables, behind a lock
   std::shared_ptr<Loaded> loaded_;
 };

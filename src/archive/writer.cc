@@ -72,6 +72,13 @@ Status Writer::append_frame(ByteSpan stored) {
   return {};
 }
 
+uint32_t Writer::add_base(Base base) {
+  for (uint32_t i = 0; i < manifest_.bases.size(); ++i)
+    if (manifest_.bases[i].id == base.id) return i;
+  manifest_.bases.push_back(std::move(base));
+  return static_cast<uint32_t>(manifest_.bases.size() - 1);
+}
+
 uint32_t Writer::add_record(Record record) {
   const auto number = static_cast<uint32_t>(manifest_.records.size());
   Status derived = record.program < manifest_.programs.size()

@@ -23,6 +23,8 @@ class Writer {
   // Numbers of pool entries; equal entries share one number.
   uint32_t add_program(std::shared_ptr<const dsl::Program> program);
   uint32_t add_table(ByteVector stored);
+  // Another archive that records may use; every one added must be used.
+  uint32_t add_base(Base base);
   const Manifest& manifest() const { return manifest_; }
   uint64_t bytes_written() const { return size_; }
 

@@ -47,7 +47,10 @@ struct ScratchDirectory {
 
 Result<std::shared_ptr<const archive::Reader>> open_archive(const std::string& path) {
   BREVIS_ASSIGN(File file, File::open(path));
-  return archive::Reader::open(std::move(file));
+  BREVIS_ASSIGN(auto reader, archive::Reader::open(std::move(file)));
+  if (!reader->manifest().bases.empty())
+    return make_error(Errc::unsupported, path + ": stands on other archives; what stands alone can be measured");
+  return reader;
 }
 
 // The archive that brevis-pack makes of a file; its name is gone when this returns.

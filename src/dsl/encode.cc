@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/coding.h"
+#include "bits/combine.h"
 #include "bits/kernels.h"
 #include "dsl/fused.h"
 #include "dsl/histogram.h"
@@ -20,11 +21,20 @@ namespace {
 
 class Encoder {
  public:
-  Encoder(const BoundProgram& bound, uint64_t first_word) : bound_(bound), first_word_(first_word) {}
+  Encoder(const BoundProgram& bound, uint32_t region, uint64_t first_word, std::span<const ByteSpan> bases)
+      : bound_(bound),
+        first_base_(bound.program().regions()[region].first_base),
+        first_word_(first_word),
+        bases_(bases) {}
 
   Result<bool> encode(uint32_t at, bits::ConstWords target) {
     const Node& node = bound_.program().nodes()[at];
     if (node.op == OpId::literal) return encode_literal(node, target);
+    if (node.op == OpId::base) return false;
+    if (node.op == OpId::combine)
+      if (const auto base = base_of(node.children[1], target.count)) return encode_difference(node, target, *base);
+    if (node.op == OpId::patch)
+      if (const auto base = base_of(node.children[0], target.count)) return encode_patch(node, target, *base);
     if (node.op == OpId::merge && bound_.fused(at) != nullptr) return encode_merge(node, target);
     return encode_node(node, target);
   }
@@ -87,6 +97,37 @@ class Encoder {
       if (size < least) least = size, best = i;
     }
     return best;
+  }
+
+  // The words of a `base` node that were given, nullopt for other nodes.
+  std::optional<bits::ConstWords> base_of(uint32_t at, size_t words) const {
+    const Node& node = bound_.program().nodes()[at];
+    if (node.op != OpId::base || bases_.empty()) return std::nullopt;
+    const ByteSpan bytes = bases_[static_cast<size_t>(node.base) - first_base_];
+    if (bytes.size() != words * bits::lane_bytes(node.width)) return std::nullopt;
+    return bits::ConstWords{bytes.data(), words, node.width};
+  }
+
+  Result<bool> encode_difference(const Node& node, bits::ConstWords target, bits::ConstWords base) {
+    const Stream difference(node.width, target.count);
+    bits::uncombine(static_cast<bits::Combine>(node.params[0]), target, base, difference.words);
+    return encode(node.children[0], difference.words);
+  }
+
+  Result<bool> encode_patch(const Node& node, bits::ConstWords target, bits::ConstWords base) {
+    std::vector<size_t> at;
+    const unsigned lane = bits::lane_bytes(node.width);
+    for (size_t i = 0; i < target.count; ++i)
+      if (std::memcmp(target.data + i * lane, base.data + i * lane, lane) != 0) at.push_back(i);
+    const Stream gaps(bound_.program().nodes()[node.children[1]].width, at.size()), words(node.width, at.size());
+    for (size_t j = 0; j < at.size(); ++j) {
+      gaps.words.set(j, j == 0 ? at[0] : at[j] - at[j - 1] - 1);
+      words.words.set(j, target.at(at[j]));
+    }
+    ByteWriter(header_).varint(at.size());
+    BREVIS_ASSIGN(const bool gaps_fit, encode(node.children[1], gaps.words));
+    if (!gaps_fit) return false;
+    return encode(node.children[2], words.words);
   }
 
   Result<bool> encode_node(const Node& node, bits::ConstWords target) {
@@ -227,16 +268,18 @@ class Encoder {
   }
 
   const BoundProgram& bound_;
+  const uint32_t first_base_;
   const uint64_t first_word_;
+  const std::span<const ByteSpan> bases_;
   ByteVector header_, payloads_;
 };
 
 }  // namespace
 
 Result<bool> encode_frame(const BoundProgram& bound, uint32_t region, uint64_t first_word, bits::ConstWords target,
-                          ByteVector& out) {
+                          ByteVector& out, std::span<const ByteSpan> bases) {
   const uint32_t root = bound.program().regions()[region].root;
-  Encoder encoder(bound, first_word);
+  Encoder encoder(bound, region, first_word, bases);
   BREVIS_ASSIGN(const bool fits, encoder.encode(root, target));
   if (fits) encoder.append_to(out);
   return fits;

@@ -93,20 +93,33 @@ Status run_in_place(const FrameView& frame, uint32_t at, bits::Words out, Arena&
   return {};
 }
 
+// The words of a `base` node where they can be read as they lie, nullptr for other nodes and places.
+const uint8_t* base_words(const FrameView& frame, const Node& node) {
+  if (node.op != OpId::base) return nullptr;
+  const uint8_t* given = frame.base_bytes(node).data();
+  return reinterpret_cast<uintptr_t>(given) % bits::lane_bytes(node.width) == 0 ? given : nullptr;
+}
+
 Status run_node(const FrameView& frame, uint32_t at, bits::Words out, Arena& arena) {
   const Node& node = frame.bound.program().nodes()[at];
   const OpSpec& spec = spec_of(node.op);
   const size_t arity = node.children.size();
   if (spec.in_place) return run_in_place(frame, at, out, arena);
   bits::Words* in = reinterpret_cast<bits::Words*>(arena.take(arity * sizeof(bits::Words)));
+  bits::ConstWords* views = reinterpret_cast<bits::ConstWords*>(arena.take(arity * sizeof(bits::ConstWords)));
+  std::uninitialized_value_construct_n(in, arity);
   for (size_t i = 0; i < arity; ++i) {
     const Node& child = frame.bound.program().nodes()[node.children[i]];
     const size_t words = frame.at(node.children[i]).words;
+    if (const uint8_t* given = base_words(frame, child)) {
+      views[i] = {given, words, child.width};
+      continue;
+    }
     in[i] = {arena.take(words * bits::lane_bytes(child.width)), words, child.width};
+    views[i] = in[i];
   }
-  for (size_t i = 0; i < arity; ++i) BREVIS_TRY(evaluate(frame, node.children[i], in[i], arena));
-  bits::ConstWords* views = reinterpret_cast<bits::ConstWords*>(arena.take(arity * sizeof(bits::ConstWords)));
-  std::copy(in, in + arity, views);
+  for (size_t i = 0; i < arity; ++i)
+    if (in[i].data != nullptr) BREVIS_TRY(evaluate(frame, node.children[i], in[i], arena));
   if (Status status = spec.run(args_of(frame, at), {views, arity}, out); !status)
     return in_node(std::move(status).error(), spec, at);
   return {};
@@ -123,6 +136,10 @@ Status evaluate(const FrameView& frame, uint32_t at, bits::Words out, Arena& are
 
 Status run_unfused(const FrameView& frame, uint32_t at, bits::Words out, Arena& arena) {
   const Node& node = frame.bound.program().nodes()[at];
+  if (node.op == OpId::base) {  // as many bytes as words, by check_bases()
+    if (out.count != 0) std::memcpy(out.data, frame.base_bytes(node).data(), out.bytes());
+    return {};
+  }
   if (node.op != OpId::literal) {
     const Arena::Mark mark = arena.mark();
     Status status = run_node(frame, at, out, arena);
@@ -252,8 +269,23 @@ Result<std::shared_ptr<const BoundProgram>> BoundProgram::bind(std::shared_ptr<c
   return std::shared_ptr<const BoundProgram>(std::move(bound));
 }
 
+namespace {
+
+// Bytes for every `base` node of the region, each for `words` words.
+Status check_bases(const Program& program, const Region& region, size_t words, std::span<const ByteSpan> bases) {
+  if (bases.size() != region.bases)
+    return make_error(Errc::invalid_argument, "the bytes of " + std::to_string(bases.size()) +
+                                                  " bases for a frame of " + std::to_string(region.bases));
+  for (size_t i = 0; i < bases.size(); ++i)
+    if (bases[i].size() != words * (program.nodes()[program.bases()[region.first_base + i]].width / 8u))
+      return make_error(Errc::invalid_argument, "the bytes of a base do not fit the frame");
+  return {};
+}
+
+}  // namespace
+
 Status decode_frame(const BoundProgram& bound, uint32_t region, uint64_t first_word, ByteSpan stored, MutByteSpan out,
-                    Arena& arena) {
+                    Arena& arena, std::span<const ByteSpan> bases) {
   const uint32_t root = bound.program().regions()[region].root;
   const Node& node = bound.program().nodes()[root];
   const size_t word_bytes = node.width / 8;
@@ -261,13 +293,14 @@ Status decode_frame(const BoundProgram& bound, uint32_t region, uint64_t first_w
     return make_error(Errc::invalid_argument,
                       std::to_string(out.size()) + " bytes are no frame of words of " + std::to_string(word_bytes));
   const size_t words = out.size() / word_bytes;
+  BREVIS_TRY(check_bases(bound.program(), bound.program().regions()[region], words, bases));
   const Arena::Mark mark = arena.mark();
   Status status = [&]() -> Status {
     const size_t count = node.end - root;
     NodeFrame* frames = reinterpret_cast<NodeFrame*>(arena.take(count * sizeof(NodeFrame)));
     std::uninitialized_default_construct_n(frames, count);
     BREVIS_TRY(parse_frame(bound, region, words, stored, {frames, count}, arena));
-    const FrameView frame{bound, root, first_word, {frames, count}};
+    const FrameView frame{bound, root, first_word, {frames, count}, bases};
     const bool lanes_are_words = word_bytes == bits::lane_bytes(node.width);
     const bool aligned = reinterpret_cast<uintptr_t>(out.data()) % word_bytes == 0;
     if (lanes_are_words && (aligned || bound.fused(root)))

@@ -56,9 +56,10 @@ class BoundProgram {
 };
 
 // Decodes one frame: out.size() bytes are the region's words [first_word, first_word + out.size() * 8 / width) in file
-// order. `out` may be unaligned.
+// order. `out` may be unaligned. `bases`: for every `base` node of the region, in program order, the bytes that the
+// same words of its stream have.
 Status decode_frame(const BoundProgram& bound, uint32_t region, uint64_t first_word, ByteSpan stored, MutByteSpan out,
-                    Arena& arena);
+                    Arena& arena, std::span<const ByteSpan> bases = {});
 
 // Where a frame's bytes go: payload bytes of every literal node of the region (tools show them).
 struct LeafBytes {

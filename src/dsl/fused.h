@@ -29,8 +29,14 @@ struct FrameView {
   uint32_t root;        // node index of the region's root
   uint64_t first_word;  // the frame's place in the region's stream
   std::span<const NodeFrame> nodes;
+  std::span<const ByteSpan> bases;  // bytes for each `base` node of the region
 
   const NodeFrame& at(uint32_t node) const { return nodes[node - root]; }
+  // The bytes of a `base` node's words.
+  ByteSpan base_bytes(const Node& node) const {
+    return bases[static_cast<size_t>(node.base) -
+                 bound.program().regions()[static_cast<size_t>(node.region)].first_base];
+  }
   // The table that this frame uses at a node with a slot.
   const SlotTable& table(uint32_t node) const {
     return bound.tables(bound.program().nodes()[node].slot)[at(node).choice];

@@ -74,6 +74,9 @@ struct OpSpec {
   // they are empty. `lengths` has one entry a child. Errors: corrupt when n or counts are impossible.
   Status (*child_lengths)(const Node& node, uint64_t n, std::span<const uint64_t> counts, std::span<uint64_t> lengths);
 
+  // Region nodes: the first so many children produce word i of their streams for word i of the node's.
+  unsigned in_step = 0;
+
   // Region nodes: words of this node's period (1: none of its own); frames are a multiple of the lcm over the region.
   uint64_t (*period)(const Node& node) = nullptr;
 

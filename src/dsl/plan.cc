@@ -45,6 +45,13 @@ class Walker : public PlanSink {
     add(piece);
   }
 
+  void base(uint32_t number, uint64_t offset, uint64_t bytes) override {
+    Piece piece = next(Piece::Kind::base, bytes / bytes_);
+    piece.region = number;
+    piece.source = offset;
+    add(piece);
+  }
+
   void copy(uint64_t period, uint64_t count) override {
     Piece piece = next(Piece::Kind::copy, count);
     piece.source = period * bytes_;

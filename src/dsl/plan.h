@@ -17,14 +17,15 @@ struct Piece {
     frame,  // bytes [source, source + length) of the decoded frame `frame` of region `region`
     fill,   // words value + i * step, little-endian, from byte `source` of that stream on (constant: step 0)
     ref,    // bytes [source, source + length) of the original file
+    base,   // bytes [source, source + length) of the stream of the program's `base` node number `region`
     copy,   // the output bytes `source` before this piece, repeated (an overlapping forward copy): a short period
   };
   Kind kind;
   uint64_t at;      // byte of the requested range where this piece starts
   uint64_t length;  // bytes, > 0
   uint64_t source = 0;
-  uint32_t region = 0;
-  uint64_t frame = 0;  // number of the frame within its region
+  uint32_t region = 0;  // of frames its region; of bases see above
+  uint64_t frame = 0;   // number of the frame within its region
   uint64_t value = 0, step = 0;
   uint8_t width = 8;  // of fill words, bits; a multiple of 8
 };
@@ -40,6 +41,8 @@ class PlanSink {
   virtual void fill(uint64_t value, uint64_t step, uint64_t first, uint64_t count) = 0;
   // `bytes` of the original file starting at `offset`.
   virtual void ref(uint64_t offset, uint64_t bytes) = 0;
+  // `bytes` from byte `offset` of the stream of `base` node number `number`.
+  virtual void base(uint32_t number, uint64_t offset, uint64_t bytes) = 0;
   // `count` more words, equal to those `period` words before.
   virtual void copy(uint64_t period, uint64_t count) = 0;
 };

@@ -44,6 +44,7 @@ struct Node {
   uint32_t end = 0;                // one past the last node of this subtree
   int32_t slot = -1;               // its slot, -1 for none
   int32_t region = -1;             // the region this node belongs to, -1 in the skeleton
+  int32_t base = -1;               // its number among the program's `base` nodes, -1 for others
 };
 
 // What a tensor's record must bind: the word list or blob of an operator, or the table of a literal's codec.
@@ -55,6 +56,8 @@ struct Slot {
 struct Region {
   uint32_t root;    // node index
   uint64_t period;  // frames hold a multiple of this many words where possible (verify.h caps it)
+  // `base` nodes inside it: bases of them from number first_base on.
+  uint32_t first_base = 0, bases = 0;
 };
 
 class Program {
@@ -65,7 +68,8 @@ class Program {
   const std::vector<Slot>& slots() const { return slots_; }        // in program order
   const std::vector<Region>& regions() const { return regions_; }  // in program order
   bool uses_ref() const { return uses_ref_; }
-  uint32_t features() const { return features_; }  // required-feature bits of its operators
+  uint32_t features() const { return features_; }                // required-feature bits of its operators
+  const std::vector<uint32_t>& bases() const { return bases_; }  // `base` nodes in program order
 
   // The program as an expression again (for text, wire and comparison).
   Expr expr() const;
@@ -75,6 +79,7 @@ class Program {
   std::vector<Node> nodes_;
   std::vector<Slot> slots_;
   std::vector<Region> regions_;
+  std::vector<uint32_t> bases_;
   bool uses_ref_ = false;
   uint32_t features_ = 0;
 };
@@ -82,5 +87,7 @@ class Program {
 // Words of every region of a stream of `words` words, by region number; the gate of a record's length. Regions under a
 // `repeat` hold one period. Errors: corrupt when the program cannot produce that many words.
 Result<std::vector<uint64_t>> region_lengths(const Program& program, uint64_t words);
+// The same for the stream of every `base` node; those inside a region are as long as its stream.
+Result<std::vector<uint64_t>> base_lengths(const Program& program, uint64_t words);
 
 }  // namespace brevis::dsl

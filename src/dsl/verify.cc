@@ -23,7 +23,7 @@ class ProgramBuilder {
 
   Result<Program> build(unsigned width, const Expr& expr) {
     if (width < 1 || width > 64) return refuse("words of " + count_of(width, "bits: 1 to 64 are possible"));
-    BREVIS_TRY(add(expr, width, 1, -1));
+    BREVIS_TRY(add(expr, width, 1, -1, true));
     for (uint32_t region = 0; region < program_.regions_.size(); ++region) {
       program_.regions_[region].period = period_of(region);
       BREVIS_TRY(check_scratch(region));
@@ -32,7 +32,8 @@ class ProgramBuilder {
   }
 
  private:
-  Status add(const Expr& expr, unsigned width, size_t depth, int32_t region) {
+  // `in_step`: word i of the node's stream stands for word i of its region's.
+  Status add(const Expr& expr, unsigned width, size_t depth, int32_t region, bool in_step) {
     if (depth > kMaxDepth) return refuse("the program is deeper than " + count_of(kMaxDepth, "nodes"));
     if (program_.nodes_.size() >= kMaxNodes) return refuse("the program has more than " + count_of(kMaxNodes, "nodes"));
     const uint32_t at = static_cast<uint32_t>(program_.nodes_.size());
@@ -52,6 +53,8 @@ class ProgramBuilder {
       return in_node(std::move(status).error());
 
     node.region = enter_region(*spec, at, region);
+    if (expr.op == OpId::base)
+      if (Status status = take_base(node, at, in_step); !status) return in_node(std::move(status).error());
     node.slot = take_slot(*spec, node, at);
     program_.uses_ref_ |= expr.op == OpId::ref;
     program_.features_ |= spec->feature;
@@ -59,7 +62,7 @@ class ProgramBuilder {
     program_.nodes_.push_back(std::move(node));
     for (size_t i = 0; i < expr.children.size(); ++i) {
       const uint32_t child = static_cast<uint32_t>(program_.nodes_.size());
-      BREVIS_TRY(add(expr.children[i], (*widths)[i], depth + 1, below));
+      BREVIS_TRY(add(expr.children[i], (*widths)[i], depth + 1, below, in_step && (below < 0 || i < spec->in_step)));
       program_.nodes_[at].children.push_back(child);
     }
     program_.nodes_[at].end = static_cast<uint32_t>(program_.nodes_.size());
@@ -101,6 +104,18 @@ class ProgramBuilder {
     if (region >= 0 || spec.place != Place::region) return region;
     program_.regions_.push_back({at, 1});
     return static_cast<int32_t>(program_.regions_.size() - 1);
+  }
+
+  Status take_base(Node& node, uint32_t at, bool in_step) {
+    if (program_.bases_.size() >= kMaxBases) return refuse("more than " + count_of(kMaxBases, "of them in a program"));
+    if (node.region >= 0) {
+      if (!in_step) return refuse("its words do not stand in the places of its region's");
+      Region& region = program_.regions_[static_cast<size_t>(node.region)];
+      if (region.bases++ == 0) region.first_base = static_cast<uint32_t>(program_.bases_.size());
+    }
+    node.base = static_cast<int32_t>(program_.bases_.size());
+    program_.bases_.push_back(at);
+    return {};
   }
 
   int32_t take_slot(const OpSpec& spec, const Node& node, uint32_t at) {

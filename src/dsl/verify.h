@@ -21,6 +21,7 @@ constexpr uint64_t kMaxFrameWords = kMaxFrameBytes;     // of any stream: positi
 constexpr uint64_t kMaxWordListSize = 65536;            // entries of a palette or rank table
 constexpr unsigned kPositionBits = 20;  // gaps and run lengths inside a frame: kMaxFrameBytes one-byte words
 constexpr size_t kMaxTableSet = 16;     // tables among which a frame picks one
+constexpr size_t kMaxBases = 4;         // `base` nodes of a program: what a frame may need of other files
 // Streams alive at once inside one frame, in lane bytes: what a hostile program could make a decode allocate.
 constexpr uint64_t kMaxFrameScratchBytes = uint64_t{64} << 20;
 

@@ -138,7 +138,7 @@ Result<Coded> Coder::write_reference(uint64_t offset, const RecordPlan& plan, co
   record.words = plan.bytes() / (plan.width() / 8);
   record.digest = digest;
   if (options_.on_progress) BREVIS_TRY(options_.on_progress(plan.bytes()));
-  return Coded{writer_->add_record(std::move(record)), digest, true, 0, std::nullopt};
+  return Coded{writer_->add_record(std::move(record)), digest, true, 0, std::nullopt, 0};
 }
 
 // Opaque bytes may be weights of another format: the reading of them that gives the smallest size wins.
@@ -237,7 +237,7 @@ Error Coder::changed() const {
 }
 
 Status Coder::encode_frames(const synth::Stream& stream, uint32_t region, uint64_t step, const dsl::BoundProgram& bound,
-                            const Digest& expected) {
+                            const Digest& expected, const std::vector<archive::BaseSpan>* likes) {
   const uint64_t frames = (stream.words + step - 1) / step;
   DigestHasher hasher;
   BREVIS_TRY(ordered_parallel<EncodedFrame>(
@@ -246,7 +246,15 @@ Status Coder::encode_frames(const synth::Stream& stream, uint32_t region, uint64
         const uint64_t first = i * step;
         EncodedFrame frame{{}, bits::OwnedWords(stream.width, std::min(step, stream.words - first))};
         BREVIS_TRY(stream.read(first, frame.words.words()));
-        BREVIS_ASSIGN(const bool fits, dsl::encode_frame(bound, region, first, frame.words.view(), frame.stored));
+        ByteVector base;
+        std::vector<ByteSpan> bases;
+        if (likes != nullptr) {
+          base.resize(frame.words.view().bytes());
+          BREVIS_TRY(options_.bases->read(*likes, first * (stream.width / 8), base));
+          bases = {base};
+        }
+        BREVIS_ASSIGN(const bool fits,
+                      dsl::encode_frame(bound, region, first, frame.words.view(), frame.stored, bases));
         if (!fits) {
           BREVIS_TRY(source_->unchanged());
           return make_error(Errc::internal, "a program does not express the stream it was chosen for, frame " +
@@ -257,7 +265,7 @@ Status Coder::encode_frames(const synth::Stream& stream, uint32_t region, uint64
           arena.reset();
           const auto original = frame.words.view().byte_span();
           ByteVector decoded(original.size());
-          BREVIS_TRY(dsl::decode_frame(bound, region, first, frame.stored, decoded, arena));
+          BREVIS_TRY(dsl::decode_frame(bound, region, first, frame.stored, decoded, arena, bases));
           if (!std::equal(decoded.begin(), decoded.end(), original.begin()))
             return make_error(Errc::internal, "frame " + std::to_string(i) + " of '" + source_->path() +
                                                   "' does not decode to what was encoded; nothing was written, please "
@@ -274,6 +282,16 @@ Status Coder::encode_frames(const synth::Stream& stream, uint32_t region, uint64
   return {};
 }
 
+Result<std::shared_ptr<const dsl::BoundProgram>> Coder::bind_record(
+    const synth::Choice& choice, const std::vector<archive::Binding>& bindings) const {
+  std::vector<std::vector<ByteVector>> tables;
+  for (const auto& binding : bindings) {
+    tables.emplace_back();
+    for (const uint32_t number : binding) tables.back().push_back(writer_->manifest().tables[number]);
+  }
+  return bind_sets(choice, tables);
+}
+
 Result<Coded> Coder::code(const RecordPlan& plan) {
   std::vector<Range> spans;
   for (const Member& member : plan.members) spans.push_back(member.span);
@@ -283,7 +301,16 @@ Result<Coded> Coder::code(const RecordPlan& plan) {
   if (equal) return write_reference(*equal, plan, scanned.digest);
   const uint64_t before = writer_->bytes_written();
   const size_t tables = writer_->manifest().tables.size();
-  BREVIS_ASSIGN(Coded coded, code_stream(plan, bytes, scanned));
+  std::optional<Coded> related;
+  if (options_.bases != nullptr && plan.kind != archive::SegmentKind::prefix) {
+    BREVIS_ASSIGN(related, code_related(plan, bytes, scanned));
+  }
+  Coded coded;
+  if (related) {
+    coded = std::move(*related);
+  } else {
+    BREVIS_ASSIGN(coded, code_stream(plan, bytes, scanned));
+  }
   coded.bytes = writer_->bytes_written() - before;
   const auto& all = writer_->manifest().tables;
   for (size_t i = tables; i < all.size(); ++i) coded.bytes += all[i].size();
@@ -298,12 +325,7 @@ Result<Coded> Coder::code_stream(const RecordPlan& plan, const SpanStream& bytes
   const synth::Stream stream = words_of(bytes, plan.dtype, width, plan.shape);
   archive::Record record;
   BREVIS_ASSIGN(record.bindings, bind_tables(choice, scanned));
-  std::vector<std::vector<ByteVector>> tables;
-  for (const auto& binding : record.bindings) {
-    tables.emplace_back();
-    for (const uint32_t number : binding) tables.back().push_back(writer_->manifest().tables[number]);
-  }
-  BREVIS_ASSIGN(const auto bound, bind_sets(choice, tables));
+  BREVIS_ASSIGN(const auto bound, bind_record(choice, record.bindings));
   if (!choice.frame_words.empty()) {
     BREVIS_TRY(encode_regions(stream, choice, *bound, scanned.digest));
   } else if (options_.on_progress) {
@@ -314,7 +336,7 @@ Result<Coded> Coder::code_stream(const RecordPlan& plan, const SpanStream& bytes
   record.frame_words = choice.frame_words;
   record.digest = scanned.digest;
   record.bundle = plan.bundle;
-  return Coded{writer_->add_record(std::move(record)), scanned.digest, false, 0, choice.trace};
+  return Coded{writer_->add_record(std::move(record)), scanned.digest, false, 0, choice.trace, 0};
 }
 
 }  // namespace brevis::pack

@@ -17,6 +17,7 @@
 #include "archive/writer.h"
 #include "base/threads.h"
 #include "pack/records.h"
+#include "pack/relations.h"
 #include "pack/source.h"
 #include "synth/choose.h"
 
@@ -28,6 +29,8 @@ struct CoderOptions {
   size_t window = 4;                                  // frames in flight
   std::map<std::string, std::string> programs;        // dtype name -> program text
   std::optional<synth::SearchOptions> search;         // what it names outlives the coder
+  const Bases* bases = nullptr;                       // what may be packed against
+  std::string target;                                 // of the archive: bases are named from there
   std::function<Status(uint64_t bytes)> on_progress;  // source bytes done; an Error stops the work
 };
 
@@ -38,6 +41,7 @@ struct Coded {
   bool duplicate = false;  // stored as a reference to an equal, earlier one
   uint64_t bytes = 0;      // of frames and of tables that are new
   std::optional<synth::SearchTrace> trace;
+  uint64_t base_bytes = 0;  // of the stream, if it stands on a base
 };
 
 class Coder {
@@ -63,9 +67,18 @@ class Coder {
   Status encode_regions(const synth::Stream& stream, const synth::Choice& choice, const dsl::BoundProgram& bound,
                         const Digest& expected);
   Status encode_frames(const synth::Stream& stream, uint32_t region, uint64_t step, const dsl::BoundProgram& bound,
-                       const Digest& expected);
+                       const Digest& expected, const std::vector<archive::BaseSpan>* likes = nullptr);
   Error changed() const;
   Result<Coded> code_stream(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned);
+  Result<std::shared_ptr<const dsl::BoundProgram>> bind_record(const synth::Choice& choice,
+                                                               const std::vector<archive::Binding>& bindings) const;
+  // coder_related.cc; nullopt: the stream is better off alone.
+  Result<std::optional<Coded>> code_related(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned);
+  Result<std::optional<std::vector<archive::BaseSpan>>> find_equal_base(const SpanStream& stream, const Digest& digest,
+                                                                        const RecordPlan& plan) const;
+  std::vector<archive::BaseSpan> name_bases(const std::vector<archive::BaseSpan>& spans);
+  Result<Coded> write_equal(const std::vector<archive::BaseSpan>& spans, const RecordPlan& plan, const Digest& digest);
+  Result<synth::StreamStats> difference_stats(const synth::Stream& stream) const;
   Result<Coded> write_reference(uint64_t offset, const RecordPlan& plan, const Digest& digest);
 
   const Source* source_;

@@ -3,10 +3,12 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
 
+#include "archive/reader.h"
 #include "base/io.h"
 
 namespace brevis::pack {
@@ -46,6 +48,16 @@ bool is_left_over(const std::string& path) {
   constexpr size_t kLetters = 6;
   return path.size() > kMark.size() + kLetters &&
          path.compare(path.size() - kMark.size() - kLetters, kMark.size(), kMark) == 0;
+}
+
+// Makes an item of an archive whose original is packed anew.
+Status open_source_archive(Item& item) {
+  BREVIS_ASSIGN(File file, File::open(item.source));
+  BREVIS_ASSIGN(const auto reader, archive::Reader::open(std::move(file)));
+  item.action = PackAction::packed;
+  item.bytes = reader->manifest().original_size;
+  item.depth = reader->manifest().depth();
+  return {};
 }
 
 class Walk {
@@ -135,6 +147,9 @@ class Walk {
     if (is_left_over(source)) return skip(source, target, "left behind by a run that was killed: left out; remove it");
     Item item{source, target, PackAction::copied, {}, bytes, true, std::nullopt, {}};
     if (ends_with(source, kArchiveSuffix)) {
+      if (options_.from_archives) return archive(std::move(item));
+      if (in_place_) return;
+    } else if (options_.from_archives) {
       if (in_place_) return;
     } else if (bytes >= options_.opaque_min || ends_with(source, ".safetensors") || is_safetensors(source)) {
       item.action = PackAction::packed;
@@ -143,6 +158,15 @@ class Walk {
       return;
     }
     out_.bytes += bytes;
+    out_.items.push_back(std::move(item));
+  }
+
+  // An archive that is packed anew, under the same name.
+  void archive(Item item) {
+    auto opened = open_source_archive(item);
+    if (!opened) return fail(item.source, std::move(opened).error());
+    if (in_place_ && options_.bases.empty() && item.depth == 0) return;  // stands alone
+    out_.bytes += item.bytes;
     out_.items.push_back(std::move(item));
   }
 
@@ -171,7 +195,7 @@ void single_file(const std::string& source, const std::string& target, uint64_t 
 }
 
 // No item may write where another one writes or reads: with --force the first would be gone.
-void refuse_clashes(Inventory& inventory) {
+void refuse_clashes(Inventory& inventory, bool in_place) {
   std::set<Identity> sources;
   for (const Item& item : inventory.items)
     if (item.action == PackAction::packed || item.action == PackAction::copied)
@@ -184,7 +208,8 @@ void refuse_clashes(Inventory& inventory) {
     const auto there = stat_at(AT_FDCWD, item.target, false);
     if (!fresh) {
       clash = "is that of '" + at->second + "', too";
-    } else if (there && sources.count({there->device, there->inode}) != 0) {
+    } else if (there && sources.count({there->device, there->inode}) != 0 &&
+               !(in_place && item.source == item.target)) {
       clash = "is a source itself";
     }
     if (clash.empty()) continue;
@@ -194,6 +219,21 @@ void refuse_clashes(Inventory& inventory) {
   }
 }
 
+// Leaves this process its part. All of them walk the same tree and so count alike.
+void take_shard(const PackOptions& options, Inventory& inventory) {
+  if (options.shards <= 1) return;
+  std::vector<Item> kept;
+  size_t packed = 0;
+  inventory.bytes = 0;
+  for (Item& item : inventory.items) {
+    const size_t turn = item.action == PackAction::packed ? packed++ : 0;
+    if (turn % options.shards != options.shard) continue;
+    inventory.bytes += item.bytes;
+    kept.push_back(std::move(item));
+  }
+  inventory.items = std::move(kept);
+}
+
 }  // namespace
 
 Result<Inventory> take_inventory(const PackOptions& options) {
@@ -201,7 +241,11 @@ Result<Inventory> take_inventory(const PackOptions& options) {
   Inventory out;
   const bool several = options.sources.size() > 1;
   if (several && !options.target.empty()) out.directories.push_back({"", options.target});
-  for (const std::string& source : options.sources) {
+  size_t grouped = 0;  // items that know their group
+  for (size_t group = 0; group < options.sources.size(); ++group) {
+    const std::string& source = options.sources[group];
+    if (group > 0)
+      for (; grouped < out.items.size(); ++grouped) out.items[grouped].group = group - 1;
     BREVIS_ASSIGN(const FileStat stat, stat_at(AT_FDCWD, source, true));
     const std::string below = several && !options.target.empty() ? join(options.target, name_of(source)) : "";
     if (stat.is_directory()) {
@@ -210,19 +254,28 @@ Result<Inventory> take_inventory(const PackOptions& options) {
     }
     if (!stat.is_regular())
       return make_error(Errc::invalid_argument, "'" + source + "' is neither a file nor a directory");
-    if (ends_with(source, kArchiveSuffix))
+    if (ends_with(source, kArchiveSuffix) && !options.from_archives)
       return make_error(Errc::invalid_argument, "'" + source + "' is named as an archive already");
-    std::string target = source + std::string(kArchiveSuffix);
+    const std::string suffix = options.from_archives ? "" : std::string(kArchiveSuffix);
+    std::string target = source + suffix;
     if (several && !options.target.empty()) {
-      target = below + std::string(kArchiveSuffix);
+      target = below + suffix;
     } else if (!options.target.empty()) {
-      target = is_existing_directory(options.target)
-                   ? join(options.target, name_of(source) + std::string(kArchiveSuffix))
-                   : options.target;
+      target = is_existing_directory(options.target) ? join(options.target, name_of(source) + suffix) : options.target;
     }
     single_file(source, target, stat.size, out);
+    if (options.from_archives) {
+      out.bytes -= stat.size;
+      BREVIS_TRY(open_source_archive(out.items.back()));
+      out.bytes += out.items.back().bytes;
+    }
   }
-  refuse_clashes(out);
+  for (; grouped < out.items.size(); ++grouped) out.items[grouped].group = options.sources.size() - 1;
+  if (options.from_archives)  // who stands on others goes first, and needs them no more when their turn comes
+    std::stable_sort(out.items.begin(), out.items.end(),
+                     [](const Item& a, const Item& b) { return a.depth > b.depth; });
+  refuse_clashes(out, options.from_archives);
+  take_shard(options, out);
   return out;
 }
 

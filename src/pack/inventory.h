@@ -18,7 +18,9 @@ struct Item {
   uint64_t bytes = 0;                      // of the source
   bool in_tree = false;
   std::optional<Error> error;  // failed
-  std::string note;            // skipped: why
+  std::string note{};          // skipped: why
+  size_t group = 0;            // place of the source that it came from
+  uint32_t depth = 0;          // of an archive that is packed anew
 };
 
 // A directory to be made; it takes the mode and times of `source` unless that is empty.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pack/pack_file.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -155,21 +157,45 @@ void add_segments(const std::vector<RecordPlan>& plans, const std::vector<Coded>
 }
 
 // What changed bytes and nothing else.
-void set_provenance(const PackOptions& options, const synth::Prior* prior, archive::Writer& writer) {
-  writer.set_provenance("packer", "brevis " BREVIS_VERSION);
-  writer.set_provenance("frame", std::to_string(options.frame_bytes));
+std::map<std::string, std::string> provenance_of(const FileContext& context, const synth::Prior* prior) {
+  const PackOptions& options = *context.options;
+  std::map<std::string, std::string> out;
+  const auto set = [&](std::string key, std::string value) { out[std::move(key)] = std::move(value); };
+  if (context.bases != nullptr && !context.bases->empty()) set("bases", to_hex(context.bases->digest()));
+  set("packer", "brevis " BREVIS_VERSION);
+  set("frame", std::to_string(options.frame_bytes));
   constexpr const char* kProfiles[] = {"dense", "balanced", "fast"};
   constexpr const char* kSearches[] = {"off", "uniform", "prior"};
-  for (const auto& [dtype, text] : options.programs) writer.set_provenance("program " + dtype, text);
-  writer.set_provenance("search", kSearches[static_cast<size_t>(options.search)]);
-  if (options.search == PackSearch::off) return;
-  writer.set_provenance("profile", kProfiles[static_cast<size_t>(options.profile)]);
-  if (options.expansions) writer.set_provenance("expansions", std::to_string(*options.expansions));
-  for (const std::string& name : options.without) writer.set_provenance("without " + name, "");
-  if (prior != nullptr) writer.set_provenance("prior", to_hex(xxh3_128(synth::write_prior(*prior))));
+  for (const auto& [dtype, text] : options.programs) set("program " + dtype, text);
+  set("search", kSearches[static_cast<size_t>(options.search)]);
+  if (options.search == PackSearch::off) return out;
+  set("profile", kProfiles[static_cast<size_t>(options.profile)]);
+  if (options.expansions) set("expansions", std::to_string(*options.expansions));
+  for (const std::string& name : options.without) set("without " + name, "");
+  if (prior != nullptr) set("prior", to_hex(xxh3_128(synth::write_prior(*prior))));
+  return out;
 }
 
-CoderOptions coder_options(const FileContext& context, archive::Writer& writer, Planning& planning,
+void set_provenance(const FileContext& context, archive::Writer& writer) {
+  for (const auto& [key, value] : provenance_of(context, context.prior)) writer.set_provenance(key, value);
+}
+
+Result<Source> open_source(const FileContext& context, const FileJob& job) {
+  if (!job.from_archive) return Source::open(job.source);
+  archive::DirectoryFinder finder(context.options->base_paths);
+  return Source::open_archive(job.source, finder);
+}
+
+Result<Verdict> examine(const Source& source) {
+  if (source.archive() == nullptr) return examine_file(source.path());
+  const archive::Manifest& manifest = source.archive()->manifest();
+  const bool prefixed = !manifest.segments.empty() && manifest.segments.front().kind == archive::SegmentKind::prefix;
+  ByteVector prefix(prefixed ? manifest.segments.front().length : std::min<uint64_t>(source.size(), 1u << 16));
+  BREVIS_TRY(source.read(0, prefix));
+  return examine_prefix(prefix, source.size());
+}
+
+CoderOptions coder_options(const FileContext& context, const FileJob& job, archive::Writer& writer, Planning& planning,
                            uint64_t& reported) {
   const PackOptions& options = *context.options;
   CoderOptions out;
@@ -180,6 +206,8 @@ CoderOptions coder_options(const FileContext& context, archive::Writer& writer, 
   out.window = static_cast<size_t>(std::clamp<uint64_t>(fit, 1, 2 * context.pool->threads()));
   out.programs = options.programs;
   if (planning.searches()) out.search = planning.search();
+  out.bases = context.bases;
+  out.target = job.target;
   out.on_progress = [&context, &writer, &reported](uint64_t bytes) -> Status {
     if (context.options->cancelled && context.options->cancelled())
       return make_error(Errc::cancelled, "stopped on request");
@@ -219,19 +247,42 @@ PackedStream describe(const RecordPlan& plan, const Coded& coded, const archive:
   return out;
 }
 
+// Reads the new archive back from where it stands; only when all of it is there does the source go.
+Status replace_source(const FileContext& context, const FileJob& job, const Source& source, const std::string& sha256) {
+  archive::DirectoryFinder finder(context.options->base_paths);
+  BREVIS_ASSIGN(const auto reader, archive::open_with_bases(job.target, finder));
+  archive::RangeReader range(*reader);
+  Sha256Hasher hasher;
+  ByteVector buffer(4 * kReadBytes);
+  for (uint64_t at = 0; at < source.size();) {
+    const auto part =
+        MutByteSpan(buffer).first(static_cast<size_t>(std::min<uint64_t>(buffer.size(), source.size() - at)));
+    BREVIS_TRY(range.read({at, part.size()}, part));
+    hasher.update(part);
+    at += part.size();
+  }
+  const Sha256 digest = hasher.finish();
+  if (to_hex(ByteSpan(digest)) != sha256)
+    return make_error(Errc::internal, "'" + job.target + "' does not give back '" + job.source +
+                                          "', which was kept; please report this");
+  BREVIS_TRY(source.unchanged());
+  return remove_file(job.source);
+}
+
 Status pack_into(const FileContext& context, const FileJob& job, PackedFile& out) {
   const PackOptions& options = *context.options;
-  BREVIS_ASSIGN(const Source source, Source::open(job.source));
+  BREVIS_ASSIGN(const Source source, open_source(context, job));
   out.bytes_in = source.size();
-  BREVIS_ASSIGN(const Verdict verdict, examine_file(job.source));
+  BREVIS_ASSIGN(const Verdict verdict, examine(source));
   out.verdict = verdict.kind;
   out.tensors = verdict.tensors.size();
-  BREVIS_TRY(admit(options, job, verdict, out.warning));
+  if (!job.from_archive) BREVIS_TRY(admit(options, job, verdict, out.warning));
   std::vector<RecordPlan> plans = cut_into_records(verdict, source.size());
   BREVIS_TRY(fold_twins(source, plans));
+  if (context.bases != nullptr) BREVIS_TRY(find_likes(*context.bases, source, verdict, plans));
   archive::Writer writer = archive::Writer::discarding();
   if (!options.dry_run) {
-    BREVIS_ASSIGN(writer, archive::Writer::create(job.target, options.force));
+    BREVIS_ASSIGN(writer, archive::Writer::create(job.target, options.force || job.source == job.target));
   }
   std::optional<WholeDigest> whole;
   if (options.sha256) whole.emplace(source, plans);
@@ -241,7 +292,7 @@ Status pack_into(const FileContext& context, const FileJob& job, PackedFile& out
   BREVIS_TRY(planning.learn(source, plans, options.frame_bytes));
   out.planning_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (context.learned != nullptr) context.learned->add(planning.prior());
-  Coder coder(source, writer, *context.pool, coder_options(context, writer, planning, reported));
+  Coder coder(source, writer, *context.pool, coder_options(context, job, writer, planning, reported));
   std::vector<Coded> coded;
   std::vector<Digest> digests;
   for (const RecordPlan& plan : plans) {
@@ -260,25 +311,42 @@ Status pack_into(const FileContext& context, const FileJob& job, PackedFile& out
       out.duplicate_bytes += plan.bytes();
     }
     if (options.describe) out.streams.push_back(describe(plan, *one, writer.manifest()));
+    out.base_bytes += one->base_bytes;
     digests.push_back(one->digest);
     coded.push_back(*one);
   }
   add_segments(plans, coded, verdict, writer);
   out.planning_seconds += coder.planning_seconds();
-  set_provenance(options, context.prior, writer);
+  set_provenance(context, writer);
   if (whole) {
     BREVIS_ASSIGN(const Sha256 digest, whole->finish(digests));
     writer.set_sha256(digest);
     out.sha256 = to_hex(ByteSpan(digest));
+    if (source.archive() != nullptr && source.archive()->manifest().sha256 &&
+        *source.archive()->manifest().sha256 != digest)
+      return make_error(Errc::corrupt, "'" + job.source + "' does not give the file that was packed (SHA-256)");
   }
   BREVIS_TRY(source.unchanged());
   const FileStat& stat = source.stat();
   BREVIS_ASSIGN(const auto sealed, writer.seal(stat.mode & 07777, stat.atime_ns, stat.mtime_ns));
   out.bytes_out = sealed.bytes;
+  if (options.replace && !options.dry_run) BREVIS_TRY(replace_source(context, job, source, out.sha256));
   return context.on_progress ? context.on_progress(0, sealed.bytes - reported) : Status{};
 }
 
 }  // namespace
+
+bool is_packed_already(const FileContext& context, const FileJob& job) {
+  const auto stat = stat_at(AT_FDCWD, job.source, true);
+  auto file = File::open(job.target);
+  if (!stat || !file) return false;
+  const auto there = file->stat();
+  if (!there || there->mtime_ns != stat->mtime_ns) return false;
+  const auto reader = archive::Reader::open(std::move(*file));
+  return reader && (*reader)->manifest().original_size == stat->size &&
+         (*reader)->manifest().provenance == provenance_of(context, context.prior) &&
+         (*reader)->manifest().sha256.has_value() == context.options->sha256;
+}
 
 PackedFile pack_file(const FileContext& context, const FileJob& job) {
   PackedFile out;

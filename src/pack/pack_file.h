@@ -9,13 +9,15 @@
 
 #include "base/threads.h"
 #include "brevis/pack.h"
+#include "pack/relations.h"
 #include "synth/prior.h"
 
 namespace brevis::pack {
 
 struct FileJob {
   std::string source, target;
-  bool in_tree = false;  // found in a directory: files of other kinds become opaque archives with a warning
+  bool from_archive = false;  // the source is an archive, its original is packed anew
+  bool in_tree = false;       // found in a directory: files of other kinds become opaque archives with a warning
 };
 
 struct FileContext {
@@ -25,8 +27,12 @@ struct FileContext {
   synth::Prior* learned = nullptr;      // collects what files teach, may be null
   // Source bytes that were finished, and archive bytes written since the last call; an Error stops the work.
   std::function<Status(uint64_t source_bytes, uint64_t packed_bytes)> on_progress;
+  const Bases* bases = nullptr;  // what may be packed against
 };
 
 PackedFile pack_file(const FileContext& context, const FileJob& job);
+
+// Whether the target is what pack_file() would make, as far as size, time and options tell.
+bool is_packed_already(const FileContext& context, const FileJob& job);
 
 }  // namespace brevis::pack

@@ -6,6 +6,10 @@
 
 #include <chrono>
 
+#include <filesystem>
+
+#include "archive/bases.h"
+#include "archive/format.h"
 #include "base/io.h"
 #include "brevis/log.h"
 #include "dsl/op.h"
@@ -41,6 +45,22 @@ Status check_options(const PackOptions& options) {
   return {};
 }
 
+Status check_relations(const PackOptions& options) {
+  const auto refuse = [](const char* why) { return make_error(Errc::invalid_argument, why); };
+  if (options.shards == 0 || options.shard >= options.shards) return refuse("--shard takes I/N with I from 0 to N - 1");
+  if (options.shards > 1 && (options.chain || options.dedupe))
+    return refuse("--chain and --dedupe need archives that other shards make: pack without --shard");
+  if (options.shards > 1 && options.replace)
+    return refuse(
+        "shards count the files that are there, which --replace takes away: pack with --shard first, then "
+        "run once more with --resume --replace");
+  if (options.chain && options.from_archives) return refuse("--chain packs files, not archives");
+  if (options.replace && !options.sha256)
+    return refuse("--replace compares SHA-256 before it removes anything: not with --digest none");
+  if (options.replace && options.from_archives) return refuse("--replace removes files that were packed, not archives");
+  return {};
+}
+
 Status copy_file(const Item& item, bool overwrite) {
   BREVIS_ASSIGN(const File file, File::open(item.source));
   BREVIS_ASSIGN(const FileStat stat, file.stat());
@@ -53,6 +73,11 @@ Status copy_file(const Item& item, bool overwrite) {
   }
   BREVIS_TRY(out.set_mode_and_times(stat.mode & 07777, stat.atime_ns, stat.mtime_ns));
   return out.commit();
+}
+
+bool is_copied_already(const Item& item) {
+  const auto source = stat_at(AT_FDCWD, item.source, true), there = stat_at(AT_FDCWD, item.target, false);
+  return source && there && source->size == there->size && source->mtime_ns == there->mtime_ns;
 }
 
 Status make_link(const Item& item, bool overwrite) {
@@ -70,13 +95,74 @@ PackedFile plain_item(const PackOptions& options, const Item& item) {
   Status done;
   if (item.action == PackAction::failed) done = *item.error;
   if (item.action == PackAction::skipped) out.warning = item.note;
+  if (options.resume && item.action == PackAction::copied && is_copied_already(item)) {
+    out.action = PackAction::skipped;
+    out.resumed = true;
+    return out;
+  }
   if (!options.dry_run && item.action == PackAction::copied) done = copy_file(item, options.force);
-  if (!options.dry_run && item.action == PackAction::linked) done = make_link(item, options.force);
+  if (!options.dry_run && item.action == PackAction::linked) done = make_link(item, options.force || options.resume);
   if (!done) {
     out.action = PackAction::failed;
     out.error = std::move(done).error();
   }
   return out;
+}
+
+// A snapshot that stands alone, then up to four that stand on the one before each.
+constexpr size_t kSeries = archive::kMaxDepth + 1;
+
+// What each item may be packed against, as the run goes along.
+class BasesOfRun {
+ public:
+  explicit BasesOfRun(const PackOptions& options) : options_(options) {}
+
+  Status open() {
+    fixed_ = std::make_unique<pack::Bases>(options_.base_paths);
+    for (const std::string& path : options_.bases) BREVIS_TRY(fixed_->add(path, true));
+    return {};
+  }
+  // For the next item.
+  Result<const pack::Bases*> of(const Item& item) {
+    if (options_.chain && item.group != group_) {
+      last_ = std::move(current_);
+      current_.clear();
+      group_ = item.group;
+      series_.reset();
+      if (group_ % kSeries != 0) {
+        series_ = std::make_unique<pack::Bases>(options_.base_paths);
+        for (const std::string& path : last_) BREVIS_TRY(series_->add(path, true));
+      }
+    }
+    const pack::Bases* bases = series_ ? series_.get() : fixed_.get();
+    return bases->empty() ? nullptr : bases;
+  }
+  void packed(const std::string& target) {
+    if (options_.chain && !options_.dry_run) current_.push_back(target);
+    // Nothing is lost where an archive cannot serve others.
+    if (options_.dedupe && !options_.dry_run)
+      if (const Status added = (series_ ? series_ : fixed_)->add(target, false); !added)
+        log(LogLevel::info, added.error().message());
+  }
+
+ private:
+  const PackOptions& options_;
+  std::unique_ptr<pack::Bases> fixed_, series_;
+  std::vector<std::string> last_, current_;  // archives of the snapshot before and of this one
+  size_t group_ = 0;
+};
+
+// An archive keeps its id for those that stand on it: it is not packed anew under their feet.
+Status refuse_needed(const Item& item) {
+  BREVIS_ASSIGN(File file, File::open(item.source));
+  BREVIS_ASSIGN(const auto reader, archive::Reader::open(std::move(file)));
+  const std::string directory = std::filesystem::path(item.source).parent_path().string();
+  const auto users = archive::needed_by(directory.empty() ? "." : directory, reader->header().id);
+  if (users.empty()) return {};
+  return make_error(Errc::invalid_argument,
+                    "'" + item.source + "' is the base of '" + users.front() + "'" +
+                        (users.size() > 1 ? " and " + std::to_string(users.size() - 1) + " more" : "") +
+                        ": make those stand alone first (--flatten), or write elsewhere (-o)");
 }
 
 // `made`: those that were not there before and copy a source's.
@@ -87,6 +173,36 @@ Status make_all(const Inventory& inventory, std::vector<const Directory*>& made)
     if (is_new && !directory.source.empty()) made.push_back(&directory);
   }
   return {};
+}
+
+PackedFile failed_item(const Item& item, Error error) {
+  PackedFile out;
+  out.source = item.source;
+  out.target = item.target;
+  out.action = PackAction::failed;
+  out.error = std::move(error);
+  return out;
+}
+
+PackedFile pack_item(pack::FileContext& context, BasesOfRun& run, const Item& item) {
+  const PackOptions& options = *context.options;
+  const auto bases = run.of(item);
+  if (!bases) return failed_item(item, bases.error());
+  context.bases = *bases;
+  if (options.from_archives && item.source == item.target && !options.dry_run)
+    if (const Status free = refuse_needed(item); !free) return failed_item(item, free.error());
+  const pack::FileJob job{item.source, item.target, options.from_archives, item.in_tree};
+  if (options.resume && pack::is_packed_already(context, job)) {
+    PackedFile out;
+    out.source = item.source;
+    out.target = item.target;
+    out.action = PackAction::skipped;
+    out.resumed = true;
+    out.bytes_in = item.bytes;
+    if (context.on_progress) static_cast<void>(context.on_progress(item.bytes, 0));
+    return out;
+  }
+  return pack::pack_file(context, job);
 }
 
 void add_up(PackReport& report, PackedFile file) {
@@ -108,6 +224,7 @@ const Error* PackReport::first_error() const {
 Result<PackReport> pack_files(const PackOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   BREVIS_TRY(check_options(options));
+  BREVIS_TRY(check_relations(options));
   BREVIS_ASSIGN(const Inventory inventory, pack::take_inventory(options));
   std::vector<const Directory*> made;
   if (!options.dry_run) {
@@ -132,11 +249,14 @@ Result<PackReport> pack_files(const PackOptions& options) {
     if (options.progress) options.progress(progress);
     return {};
   };
+  BasesOfRun bases(options);
+  BREVIS_TRY(bases.open());
   PackReport report;
   for (const Item& item : inventory.items) {
     progress.file = item.source;
     if (item.action == PackAction::packed) {
-      add_up(report, pack::pack_file(context, {item.source, item.target, item.in_tree}));
+      add_up(report, pack_item(context, bases, item));
+      if (report.files.back().action == PackAction::packed || report.files.back().resumed) bases.packed(item.target);
     } else {
       add_up(report, plain_item(options, item));
       if (item.action == PackAction::copied) progress.bytes_done += item.bytes;

@@ -36,6 +36,9 @@ struct RecordPlan {
   bool bundle = false;
   std::string role;             // tensors of one role tend to be stored alike
   std::vector<uint64_t> shape;  // of a tensor that is a record of its own and whose elements are words
+  // What a base has of the same name, dtype and shape, member by member (relations.h); empty for none.
+  std::vector<archive::BaseSpan> likes{};
+  bool like_is_equal = false;  // byte for byte
 
   uint64_t bytes() const;
   unsigned width() const { return dtype_info(dtype).word_bits(); }

@@ -6,13 +6,22 @@
 // Threads: read() and unchanged() may be called from several threads. Owns: the open file.
 #pragma once
 
+#include <memory>
+
+#include "archive/bases.h"
+#include "archive/layout.h"
 #include "base/io.h"
+#include "base/threads.h"
 
 namespace brevis::pack {
 
 class Source {
  public:
   static Result<Source> open(const std::string& path);
+  // The original of an archive, to be packed anew. size() is the original's, stat() the archive's but for that.
+  static Result<Source> open_archive(const std::string& path, archive::BaseFinder& finder);
+  // Null for a plain file.
+  const archive::Reader* archive() const { return archive_.get(); }
   const std::string& path() const { return file_.path(); }
   const FileStat& stat() const { return stat_; }
   uint64_t size() const { return stat_.size; }
@@ -24,6 +33,8 @@ class Source {
  private:
   File file_;
   FileStat stat_;
+  std::shared_ptr<const archive::Reader> archive_;
+  std::shared_ptr<Guarded<std::vector<std::unique_ptr<archive::RangeReader>>>> spare_;
 };
 
 // Spans of a source, one after the other, as one stream of bytes.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "archive/bases.h"
 #include "archive/format.h"
 #include "archive/layout.h"
 #include "base/threads.h"
@@ -46,7 +47,8 @@ std::vector<std::string> node_paths(const dsl::Program& program) {
 
 class ArchiveImpl : public Archive {
  public:
-  explicit ArchiveImpl(std::shared_ptr<const archive::Reader> reader) : reader_(std::move(reader)) {}
+  ArchiveImpl(std::shared_ptr<const archive::Reader> reader, std::vector<std::string> base_paths)
+      : reader_(std::move(reader)), finder_(std::move(base_paths)) {}
 
   Status fill_info() {
     BREVIS_ASSIGN(const FileStat stat, reader_->file().stat());
@@ -59,6 +61,8 @@ class ArchiveImpl : public Archive {
     info_.index_bytes = header.index_length;
     info_.sha256 = manifest.sha256;
     info_.provenance = manifest.provenance;
+    for (const archive::Base& base : manifest.bases)
+      info_.bases.push_back({base.id, base.original_size, base.depth, base.hint});
     info_.programs = manifest.programs.size();
     info_.tables = manifest.tables.size();
     info_.records = manifest.records.size();
@@ -91,6 +95,7 @@ class ArchiveImpl : public Archive {
         const bool first = seen.emplace(segment.record, segment.record_offset).second;
         span.duplicate = !first || manifest.programs[record.program]->root().op == dsl::OpId::ref;
         span.bundled = record.bundle;
+        span.on_base = !record.bases.empty();
         span.digest = record.digest;
         if (!span.duplicate)
           span.packed_bytes = static_cast<uint64_t>(static_cast<unsigned __int128>(manifest.stored_bytes_of(record)) *
@@ -120,13 +125,31 @@ class ArchiveImpl : public Archive {
     for (const archive::Binding& binding : record.bindings) tables.insert(binding.begin(), binding.end());
     out.tables.assign(tables.begin(), tables.end());
     for (const uint32_t table : tables) out.table_bytes += manifest.tables[table].size();
+    std::set<size_t> bases;
+    for (const auto& spans : record.bases)
+      for (const archive::BaseSpan& used : spans) bases.insert(used.base);
+    out.bases.assign(bases.begin(), bases.end());
     BREVIS_TRY(sum_leaves(segment.record, *bound, out));
     return out;
   }
 
-  Status read(Range range, MutByteSpan out) const override { return archive::read_range(*reader_, range, out); }
+  Status read(Range range, MutByteSpan out) const override {
+    BREVIS_ASSIGN(const auto reader, whole());
+    return archive::read_range(*reader, range, out);
+  }
 
  private:
+  // The archive with its bases.
+  Result<std::shared_ptr<const archive::Reader>> whole() const {
+    if (reader_->manifest().bases.empty()) return reader_;
+    if (auto known = whole_.with([](const auto& reader) { return reader; })) return known;
+    BREVIS_ASSIGN(auto opened, archive::open_with_bases(path(), finder_));
+    if (opened->header().id != reader_->header().id)
+      return make_error(Errc::changed, path() + ": was replaced while it was read");
+    whole_.with([&](auto& reader) { reader = opened; });
+    return opened;
+  }
+
   Result<std::shared_ptr<const serve::ArchiveNames>> names() const {
     if (auto known = names_.with([](const auto& names) { return names; })) return known;
     BREVIS_ASSIGN(auto read, serve::read_names(*reader_));
@@ -161,6 +184,8 @@ class ArchiveImpl : public Archive {
   }
 
   std::shared_ptr<const archive::Reader> reader_;
+  mutable archive::DirectoryFinder finder_;
+  mutable Guarded<std::shared_ptr<const archive::Reader>> whole_;
   ArchiveInfo info_;
   mutable Guarded<std::shared_ptr<const serve::ArchiveNames>> names_;
 };
@@ -180,10 +205,11 @@ Result<std::optional<ArchiveSummary>> peek_archive(const std::string& path) {
   return std::optional(ArchiveSummary{header->original_size, stat.size, header->version, header->id});
 }
 
-Result<std::shared_ptr<const Archive>> Archive::open(const std::string& path) {
+Result<std::shared_ptr<const Archive>> Archive::open(const std::string& path,
+                                                     const std::vector<std::string>& base_paths) {
   BREVIS_ASSIGN(File file, File::open(path));
   BREVIS_ASSIGN(auto reader, archive::Reader::open(std::move(file)));
-  const auto opened = std::make_shared<ArchiveImpl>(std::move(reader));
+  const auto opened = std::make_shared<ArchiveImpl>(std::move(reader), base_paths);
   BREVIS_TRY(opened->fill_info());
   return std::shared_ptr<const Archive>(opened);
 }

@@ -43,6 +43,7 @@ struct ArchivesState {
       : store(std::move(the_store)), share(std::max(store->capacity() / 4, kMinIndexShare)) {}
 
   const std::shared_ptr<cache::Store> store;
+  Archives::FindBases find_bases;  // set before any archive is opened
   const uint64_t share;
   mutable std::mutex mutex;
   std::unordered_map<Version, std::weak_ptr<OpenArchive>, VersionHash> known;
@@ -100,8 +101,30 @@ Result<ReaderPtr> OpenArchive::read_index() const {
   return reader;
 }
 
+std::vector<std::shared_ptr<OpenArchive>> OpenArchive::bases() const {
+  const std::lock_guard lock(state_->mutex);
+  return bases_;
+}
+
+Status OpenArchive::find_bases(const archive::Reader& reader) {
+  if (reader.manifest().bases.empty()) return {};
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (has_bases_) return {};
+  }
+  if (!state_->find_bases) return make_error(Errc::unsupported, path() + ": stands on other archives");
+  BREVIS_ASSIGN(auto found, state_->find_bases(*this, reader));
+  const std::lock_guard lock(state_->mutex);
+  if (has_bases_) return {};  // those are taken that were first: replies may hold on to them
+  bases_ = std::move(found);
+  has_bases_ = true;
+  return {};
+}
+
 Result<ReaderPtr> OpenArchive::load() {
   Result<ReaderPtr> read = read_index();
+  if (read)
+    if (Status found = find_bases(**read); !found) read = std::move(found).error();
   if (!read) {
     if (first_damage(kIndexDamage))
       log(LogLevel::error, "cannot open an archive: " + read.error().message(), {{"archive", path()}});
@@ -158,6 +181,8 @@ Archives::~Archives() {
   const std::lock_guard lock(state_->mutex);
   dead.swap(state_->remembered);
 }
+
+void Archives::set_find_bases(FindBases find) { state_->find_bases = std::move(find); }
 
 std::shared_ptr<OpenArchive> Archives::find(const Version& version) const {
   const std::lock_guard lock(state_->mutex);

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <list>
 #include <memory>
 #include <unordered_map>
@@ -48,10 +49,12 @@ class OpenArchive {
   const Digest& lasting_id() const { return lasting_id_; }
   // What frames like one of `bytes` bytes that took `ns` take on average, this one included.
   uint64_t mean_cost(uint64_t ns, uint64_t bytes);
+  // The archives that this one stands on, by the index's numbers; known once the index was read.
+  std::vector<std::shared_ptr<OpenArchive>> bases() const;
 
   // The index if it is in memory, and a mark that it is in use; nullptr when load() is needed.
   ReaderPtr reader() const;
-  // Reads the index. Waits for storage.
+  // Reads the index, and finds and opens the bases when it is the first time. Waits for storage.
   Result<ReaderPtr> load();
   // To be told of every decoded frame: tables are loaded on use, and what is charged for the index follows now and
   // then.
@@ -69,6 +72,7 @@ class OpenArchive {
   const File file_;
   const Digest cache_id_, lasting_id_;
   Result<ReaderPtr> read_index() const;
+  Status find_bases(const archive::Reader& reader);
   void recount();
 
   std::atomic<uint64_t> decodes_{0};
@@ -80,6 +84,8 @@ class OpenArchive {
   Guarded<Streams> streams_;
   // Under the state's lock:
   ReaderPtr reader_;
+  bool has_bases_ = false;  // bases_ is what it shall be
+  std::vector<std::shared_ptr<OpenArchive>> bases_;
   uint64_t charged_ = 0;
   std::list<OpenArchive*>::iterator loaded_at_{};
 };
@@ -89,6 +95,11 @@ class Archives {
   // `store` is charged for the indexes.
   explicit Archives(std::shared_ptr<cache::Store> store);
   ~Archives();
+
+  // How the bases of an archive are found; without it archives that have some cannot be opened.
+  using FindBases =
+      std::function<Result<std::vector<std::shared_ptr<OpenArchive>>>(const OpenArchive&, const archive::Reader&)>;
+  void set_find_bases(FindBases find);
 
   // The archive of this version if it is known.
   std::shared_ptr<OpenArchive> find(const Version& version) const;

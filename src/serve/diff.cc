@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "archive/bases.h"
 #include "archive/layout.h"
 #include "base/io.h"
 #include "brevis/diff.h"
@@ -16,10 +17,16 @@ namespace {
 
 constexpr uint64_t kWindow = uint64_t{4} << 20;
 
+// Whether an archive uses bytes of the one of this id, itself or through others.
+bool uses(const archive::Reader& reader, const Digest& id) {
+  return std::any_of(reader.bases().begin(), reader.bases().end(),
+                     [&](const auto& base) { return base->header().id == id || uses(*base, id); });
+}
+
 // An original file, wherever its bytes are.
 class Side {
  public:
-  static Result<Side> open(const std::string& path) {
+  static Result<Side> open(const std::string& path, archive::BaseFinder& finder) {
     Side side;
     BREVIS_ASSIGN(side.file_, File::open(path));
     BREVIS_ASSIGN(const FileStat stat, side.file_.stat());
@@ -29,7 +36,7 @@ class Side {
     first.resize(got);
     const auto header = archive::parse_header(first);
     if (header || header.error().kind() != Errc::not_found) {
-      BREVIS_ASSIGN(side.reader_, archive::Reader::open(std::move(side.file_)));
+      BREVIS_ASSIGN(side.reader_, archive::Reader::open(std::move(side.file_), finder));
       BREVIS_ASSIGN(side.names_, serve::read_names(*side.reader_));
       side.size_ = side.reader_->manifest().original_size;
       return side;
@@ -46,6 +53,10 @@ class Side {
 
   const Verdict& verdict() const { return names_->verdict; }
   uint64_t size() const { return size_; }
+  // Whether this archive uses bytes of the other, itself or through others.
+  bool stands_on(const Side& other) const {
+    return reader_ && other.reader_ && uses(*reader_, other.reader_->header().id);
+  }
   const std::optional<Sha256>& sha256() const {
     static const std::optional<Sha256> none;
     return reader_ ? reader_->manifest().sha256 : none;
@@ -141,10 +152,14 @@ Result<bool> identical(const Side& a, const Side& b) {
 
 }  // namespace
 
-Result<DiffReport> diff(const std::string& path_a, const std::string& path_b) {
-  BREVIS_ASSIGN(const Side a, Side::open(path_a));
-  BREVIS_ASSIGN(const Side b, Side::open(path_b));
+Result<DiffReport> diff(const std::string& path_a, const std::string& path_b,
+                        const std::vector<std::string>& base_paths) {
+  archive::DirectoryFinder finder(base_paths);
+  BREVIS_ASSIGN(const Side a, Side::open(path_a, finder));
+  BREVIS_ASSIGN(const Side b, Side::open(path_b, finder));
   DiffReport report;
+  if (b.stands_on(a)) report.relation = "B stands on A";
+  if (a.stands_on(b)) report.relation = "A stands on B";
   auto metadata_a = a.verdict().metadata, metadata_b = b.verdict().metadata;
   std::sort(metadata_a.begin(), metadata_a.end());
   std::sort(metadata_b.begin(), metadata_b.end());

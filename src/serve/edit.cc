@@ -9,6 +9,8 @@
 
 #include <cerrno>
 
+#include "archive/bases.h"
+#include "archive/format.h"
 #include "archive/reader.h"
 #include "base/io_tree.h"
 #include "brevis/living.h"
@@ -76,10 +78,31 @@ Error shown_as(const Error& error, const std::string& from, const std::string& t
   return Error(error.kind(), std::move(message), error.os_errno());
 }
 
-Status check_archive(const File& file) {
+Result<Digest> check_archive(const File& file) {
   BREVIS_ASSIGN(File copy, duplicate(file));
   BREVIS_ASSIGN(const auto reader, archive::Reader::open(std::move(copy)));
-  return {};
+  return reader->header().id;
+}
+
+// An archive that others of the tree stand on stays, unless one of the same id takes its place.
+Status check_not_needed(int source_fd, const std::string& source_path, const std::string& path,
+                        const std::optional<Digest>& successor) {
+  const auto file = open_beneath(source_fd, path, false);
+  if (!file) return {};
+  ByteVector first(archive::kHeaderBytes);
+  const auto got = file->read_some(0, first);
+  if (!got) return {};
+  first.resize(*got);
+  const auto header = archive::parse_header(first);
+  if (!header || header->id == successor) return {};
+  const std::string root = "/proc/self/fd/" + std::to_string(source_fd) + "/.";
+  const std::vector<std::string> users = archive::needed_by(root, header->id);
+  if (users.empty()) return {};
+  return make_error(Errc::invalid_argument,
+                    quoted(source_path, path) + " is the base of " +
+                        quoted(source_path, users.front().substr(root.size() + 1)) +
+                        (users.size() > 1 ? " and " + std::to_string(users.size() - 1) + " more" : "") +
+                        ": take those out first, or make them stand alone (brevis-pack --flatten)");
 }
 
 // Whether the name may be put, told before the bytes are copied.
@@ -124,7 +147,10 @@ Result<uint64_t> put(const PutRequest& request) {
   if (!stat.is_regular())
     return make_error(Errc::invalid_argument, "what is to become '" + request.path + "' is no regular file");
   const bool is_archive = name.ends_with(kArchiveSuffix) && name.size() > kArchiveSuffix.size();
-  if (is_archive) BREVIS_TRY(check_archive(from));
+  std::optional<Digest> id;
+  if (is_archive) {
+    BREVIS_ASSIGN(id, check_archive(from));
+  }
 
   UniqueFd at;
   if (request.replace) {
@@ -133,6 +159,7 @@ Result<uint64_t> put(const PutRequest& request) {
     BREVIS_ASSIGN(at, make_directories_beneath(request.source_fd, directory));
   }
   BREVIS_TRY(check_target(request, at.get(), name));
+  if (request.replace) BREVIS_TRY(check_not_needed(request.source_fd, request.source_path, request.path, id));
   const std::string folder = "/proc/self/fd/" + std::to_string(at.get());
   const auto write = [&]() -> Status {
     BREVIS_ASSIGN(AtomicFile to, AtomicFile::create(folder + "/" + name, request.replace));
@@ -163,6 +190,7 @@ Result<std::string> remove(int source_fd, const std::string& source_path, const 
   const std::string whole = directory.empty() ? target : directory + "/" + target;
   if (stat->is_directory())
     return make_error(Errc::invalid_argument, quoted(source_path, whole) + " is a directory: name the files in it");
+  BREVIS_TRY(check_not_needed(source_fd, source_path, whole, std::nullopt));
   if (::unlinkat(at.get(), target.c_str(), 0) != 0)
     return Error::from_errno(errno, "removing " + quoted(source_path, whole));
   ::fsync(at.get());  // best effort: the name is gone either way

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <set>
 
+#include "archive/bases.h"
 #include "archive/layout.h"
 #include "base/checksum.h"
 #include "base/threads.h"
@@ -50,10 +51,18 @@ Result<bool> is_archive(const std::string& path) {
   return header || header.error().kind() != Errc::not_found;
 }
 
+// A tree's bases may be anywhere in it.
+std::vector<std::string> roots_of(const ExtractOptions& options) {
+  std::vector<std::string> roots = options.base_paths;
+  const auto stat = stat_at(AT_FDCWD, options.source, true);
+  if (stat && stat->is_directory()) roots.insert(roots.begin(), options.source);
+  return roots;
+}
+
 class Extractor {
  public:
   explicit Extractor(const ExtractOptions& options)
-      : options_(options), pool_(options.jobs != 0 ? options.jobs : available_cores()) {}
+      : options_(options), finder_(roots_of(options)), pool_(options.jobs != 0 ? options.jobs : available_cores()) {}
 
   Result<ExtractReport> run() {
     const auto start = std::chrono::steady_clock::now();
@@ -203,7 +212,7 @@ class Extractor {
     BREVIS_TRY(check_target(target));
     BREVIS_ASSIGN(File file, File::open(source));
     BREVIS_ASSIGN(const FileStat stat, file.stat());
-    BREVIS_ASSIGN(const auto reader, Reader::open(std::move(file)));
+    BREVIS_ASSIGN(const auto reader, Reader::open(std::move(file), finder_));
     if (options_.tensor.empty()) return unpack_whole(*reader, stat, source, target);
     return unpack_tensor(*reader, stat, source, target);
   }
@@ -281,6 +290,7 @@ class Extractor {
   }
 
   const ExtractOptions& options_;
+  archive::DirectoryFinder finder_;
   Pool pool_;
   ExtractReport report_;
   uint64_t done_ = 0, total_ = 0;

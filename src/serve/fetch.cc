@@ -10,6 +10,7 @@
 //   for storage   the leader of a flight reads without waiting and decodes at once where the bytes are in memory;
 //                 otherwise a worker reads, and goes on with the request from there (wait_for_storage)
 //   for an index  that was dropped: it is loaded by a worker, once (load)
+//   for a base    of a difference: a child request reads it there, and whoever ends that goes on here (read_bases)
 //
 // What a step sets free (waiters of a flight that landed, requests admitted) is put on the thread's own list and done
 // after what it is at (drive): no recursion, and no hand-over to another thread, which costs more than a frame's decode
@@ -19,8 +20,9 @@
 // whoever joined meanwhile. What is to be pushed into the kernel's page cache is read as a request of our own; storing
 // it is done by threads that answer nobody (pusher.h).
 //
-// Why this cannot lock up: only the leader of a flight is waited for, and a leader waits for storage only. Admission
-// never stands between a leader and its frame, as a request is admitted before its first piece.
+// Why this cannot lock up: only the leader of a flight is waited for, and a leader waits for storage and for flights of
+// its bases only, which are fewer steps from the chain's end. Admission never stands between a leader and its frame: a
+// request is admitted before its first piece, with all that its children may hold; they are not asked.
 //
 // No lock is held over I/O, a decode or a reply; flights_ and loads_ are taken alone.
 #include "serve/fetch.h"
@@ -137,6 +139,11 @@ void Fetch::advance(const RequestPtr& request, Ready& ready) {
 
 void Fetch::finish(const RequestPtr& request, Status status, Ready& ready) {
   if (status && request->of_reader) counters_.bytes.fetch_add(request->reply.bytes(), std::memory_order_relaxed);
+  if (request->parent) {
+    request->parent->base_arrived = status ? Result<ReadResult>(std::move(request->reply)) : std::move(status).error();
+    ready.push_back(std::move(request->parent));
+    return;
+  }
   try {
     request->done(status ? Result<ReadResult>(std::move(request->reply)) : std::move(status).error());
   } catch (const std::exception& e) {
@@ -175,6 +182,11 @@ Result<bool> Fetch::advance_archive(const RequestPtr& request, Ready& ready) {
       BREVIS_ASSIGN(const cache::BlockPtr block, frame(request, piece, ready));
       if (!block) return false;
       request->place(piece, block, *store_);
+    } else if (piece.piece.kind == dsl::Piece::Kind::base) {
+      BREVIS_ASSIGN(const bool read, read_bases(request, piece, ready));
+      if (!read) return false;
+      request->place_base(piece, request->bases->take(), *store_);
+      request->bases.reset();
     } else {
       request->compute(piece, *store_);
     }
@@ -196,6 +208,7 @@ Result<cache::BlockPtr> Fetch::frame(const RequestPtr& request, const archive::F
   }
   const cache::Key key{request->archive->cache_id(), piece.frame_index};
   const size_t serving = request->to_page_cache ? piece.piece.length : 0;
+  if (request->leads) return lead(request, piece, ready);
   if (auto block = store_->find(key, serving)) {
     counters_.hits.fetch_add(1, std::memory_order_relaxed);
     return block;
@@ -215,19 +228,84 @@ Result<cache::BlockPtr> Fetch::frame(const RequestPtr& request, const archive::F
     land(key, block, ready);
     return block;
   }
-  Result<cache::BlockPtr> block = obtain(*request, piece, false);
+  request->leads = true;
+  return lead(request, piece, ready);
+}
+
+// Goes on with a flight that the request leads.
+Result<cache::BlockPtr> Fetch::lead(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready) {
+  const cache::Key key{request->archive->cache_id(), piece.frame_index};
+  Result<bool> bases = false;
+  try {
+    bases = read_bases(request, piece, ready);
+  } catch (const std::bad_alloc&) {
+    bases = out_of_memory(request->path());  // the flight has to land all the same
+  }
+  if (bases && !*bases) return cache::BlockPtr();
+  request->leads = false;
+  Result<cache::BlockPtr> block = bases ? obtain(*request, piece, false) : bases.error();
   if (block && !*block) {
     if (wait_for_storage(request, piece)) return block;
     block = out_of_memory(request->path());
   }
+  request->bases.reset();
   land(key, block, ready);
   return block;
+}
+
+Result<bool> Fetch::read_bases(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready) {
+  if (request->reader->manifest().bases.empty()) return true;
+  if (!request->bases) request->bases.emplace(*request->reader, piece);
+  if (request->base_arrived) {
+    Result<ReadResult> arrived = std::move(*request->base_arrived);
+    request->base_arrived.reset();
+    if (!arrived) return std::move(arrived).error();
+    request->bases->add(std::move(*arrived));
+  }
+  if (request->bases->done()) return true;
+  BREVIS_TRY(start_base_read(request, request->bases->next(), ready));
+  return false;
+}
+
+Status Fetch::start_base_read(const RequestPtr& request, const archive::BaseSpan& span, Ready& ready) {
+  const auto bases = request->archive->bases();
+  if (span.base >= bases.size()) return make_error(Errc::internal, request->path() + ": its bases are not open");
+  auto child = std::make_shared<Request>();
+  child->archive = bases[span.base];
+  child->range = span.range;
+  child->parent = request;
+  child->of_reader = false;
+  child->to_page_cache = false;
+  child->reader = child->archive->reader();
+  if (child->reader) {
+    BREVIS_TRY(child->plan());
+    ready.push_back(std::move(child));
+    return {};
+  }
+  load(child->archive, [this, child](Result<ReaderPtr> reader) {
+    Ready next;
+    Status planned = reader ? Status() : Status(std::move(reader).error());
+    if (planned) {
+      child->reader = std::move(*reader);
+      planned = child->plan();
+    }
+    if (planned) {
+      next.push_back(child);
+    } else {
+      finish(child, std::move(planned), next);
+    }
+    drive(std::move(next));
+  });
+  return {};
 }
 
 // Leads a flight. `may_wait` false: nullptr when storage would have to be waited for.
 Result<cache::BlockPtr> Fetch::obtain(Request& request, const archive::FilePiece& piece, bool may_wait) {
   const size_t serving = request.to_page_cache ? piece.piece.length : 0;
-  auto block = frames_.obtain(*request.archive, *request.reader, piece, {may_wait, !request.of_reader, serving});
+  std::span<const ByteSpan> bases;
+  if (request.bases) bases = request.bases->frame_bytes(*store_);
+  auto block = frames_.obtain(*request.archive, *request.reader, piece,
+                              {may_wait, !request.of_reader && !request.parent, serving, true, bases});
   if (!block)
     frames_.note_failure(*request.archive, *request.reader, piece, request.range.offset + piece.piece.at,
                          block.error());
@@ -239,6 +317,7 @@ bool Fetch::wait_for_storage(const RequestPtr& request, const archive::FilePiece
   try {
     blocking_.post({request->source(), request->device()}, [this, request, &piece] {
       request->arrived = obtain(*request, piece, true);
+      request->bases.reset();
       Ready ready{request};
       land({request->archive->cache_id(), piece.frame_index}, *request->arrived, ready);
       drive(std::move(ready));
@@ -293,6 +372,8 @@ void Fetch::fetch_ahead(const std::shared_ptr<OpenArchive>& archive, Range range
   if (!reader || !archive::plan_file(*reader, range, pieces)) return;
   for (const archive::FilePiece& piece : pieces) {
     if (piece.piece.kind != dsl::Piece::Kind::frame) continue;
+    // Differences are left to their readers, whose bases are read ahead of in their own turn.
+    if (!reader->manifest().records[piece.record].bases.empty()) continue;
     const uint64_t position = advice.position->load(std::memory_order_relaxed);
     const uint64_t at = range.offset + piece.piece.at;
     if (advice.falling ? at >= position : at + piece.piece.length <= position) continue;

@@ -71,6 +71,10 @@ class Fetch {
   void finish(const RequestPtr& request, Status status, Ready& ready);
 
   Result<cache::BlockPtr> frame(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready);
+  Result<cache::BlockPtr> lead(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready);
+  // False: the request waits for a read of a base and is in other hands.
+  Result<bool> read_bases(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready);
+  Status start_base_read(const RequestPtr& request, const archive::BaseSpan& span, Ready& ready);
   bool wait_for_storage(const RequestPtr& request, const archive::FilePiece& piece);
   Result<cache::BlockPtr> obtain(Request& request, const archive::FilePiece& piece, bool may_wait);
   void land(const cache::Key& key, const Result<cache::BlockPtr>& block, Ready& ready);

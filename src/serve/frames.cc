@@ -46,7 +46,8 @@ cache::BlockPtr Frames::from_disk(const OpenArchive& archive, const archive::Fil
 }
 
 Result<cache::BlockPtr> Frames::from_archive(OpenArchive& archive, const archive::Reader& reader,
-                                             const archive::FilePiece& piece, bool may_wait) {
+                                             const archive::FilePiece& piece, bool may_wait,
+                                             std::span<const ByteSpan> bases) {
   const archive::FramePlace place = archive::frame_place(reader, piece);
   uint64_t source_ns = 0, decode_ns = 0;
   const auto attempt = [&](Scratch& scratch) -> Result<cache::BlockPtr> {
@@ -62,7 +63,7 @@ Result<cache::BlockPtr> Frames::from_archive(OpenArchive& archive, const archive
     std::shared_ptr<cache::Block> block = store_->allocate(place.bytes);
     scratch.arena.reset();
     BREVIS_TRY(dsl::decode_frame(*bound, place.region, place.first_word, scratch.stored, {block->data(), place.bytes},
-                                 scratch.arena));
+                                 scratch.arena, bases));
     decode_ns = thread_cpu_ns() - fetched;
     return cache::BlockPtr(std::move(block));
   };
@@ -90,7 +91,7 @@ Result<cache::BlockPtr> Frames::obtain(OpenArchive& archive, const archive::Read
     const uint64_t bytes = archive::frame_place(reader, piece).bytes;
     block = from_disk(archive, piece, bytes, way.may_wait, would_wait);
     if (would_wait) return cache::BlockPtr();
-    if (!*block) block = from_archive(archive, reader, piece, way.may_wait);
+    if (!*block) block = from_archive(archive, reader, piece, way.may_wait, way.bases);
   } catch (const std::bad_alloc&) {
     return Error::from_errno(ENOMEM, "reading '" + archive.path() + "'");
   }

@@ -30,10 +30,11 @@ class Frames {
   cache::BlockPtr find(const OpenArchive& archive, const archive::FilePiece& piece, size_t serving);
 
   struct Way {
-    bool may_wait = false;  // for storage; else nullptr when that is needed
-    bool ahead = false;     // nobody has asked yet
-    size_t serving = 0;     // bytes of it that a reader is about to be given
-    bool keep = true;       // in memory
+    bool may_wait = false;              // for storage; else nullptr when that is needed
+    bool ahead = false;                 // nobody has asked yet
+    size_t serving = 0;                 // bytes of it that a reader is about to be given
+    bool keep = true;                   // in memory
+    std::span<const ByteSpan> bases{};  // what the frame needs of other archives (archive::frame_bases)
   };
   Result<cache::BlockPtr> obtain(OpenArchive& archive, const archive::Reader& reader, const archive::FilePiece& piece,
                                  Way way);
@@ -53,7 +54,7 @@ class Frames {
   cache::BlockPtr from_disk(const OpenArchive& archive, const archive::FilePiece& piece, uint64_t bytes, bool may_wait,
                             bool& would_wait);
   Result<cache::BlockPtr> from_archive(OpenArchive& archive, const archive::Reader& reader,
-                                       const archive::FilePiece& piece, bool may_wait);
+                                       const archive::FilePiece& piece, bool may_wait, std::span<const ByteSpan> bases);
 
   const std::shared_ptr<cache::Store> store_;
   const std::unique_ptr<cache::Disk> disk_;

@@ -47,7 +47,11 @@ Result<CheckReport> check(const CheckOptions& options) {
     return make_error(Errc::invalid_argument, "a quick check decodes nothing: it cannot check one tensor");
   CheckReport report;
   Pool pool(options.jobs != 0 ? options.jobs : available_cores());
-  serve::FsckContext context{options, pool, report};
+  std::vector<std::string> roots = options.base_paths;
+  for (const std::string& path : options.paths)
+    if (const auto stat = stat_at(AT_FDCWD, path, true); stat && stat->is_directory()) roots.push_back(path);
+  archive::DirectoryFinder finder(roots);
+  serve::FsckContext context{options, pool, report, finder};
   // Told before the work, which would be lost with its findings.
   std::vector<bool> directories;
   for (const std::string& path : options.paths) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "archive/bases.h"
 #include "base/threads.h"
 #include "brevis/check.h"
 #include "brevis/model.h"
@@ -19,6 +20,7 @@ struct FsckContext {
   const CheckOptions& options;
   Pool& pool;
   CheckReport& report;
+  archive::BaseFinder& finder;
   bool tensor_found = false;  // options.tensor was met somewhere
 
   void add(Severity severity, std::string file, std::string message, std::string tensor = {}, uint64_t offset = 0);

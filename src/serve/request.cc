@@ -9,6 +9,7 @@ namespace {
 
 // More parts than this are gathered into one: writev takes 1,024, and copying small parts is cheaper than listing them.
 constexpr size_t kMaxParts = 64;
+constexpr uint64_t kLeastParts = uint64_t{32} << 10;  // bytes of a part, as a guess
 
 }  // namespace
 
@@ -25,6 +26,8 @@ Status Request::plan() {
                             last->frame_index == piece.frame_index;
     const bool adjoins = same_frame && last->piece.source + last->piece.length == piece.piece.source;
     if (!adjoins) ++parts;
+    // A base's own reply may be in as many parts as it has frames.
+    if (piece.piece.kind == Kind::base) parts += piece.piece.length / kLeastParts;
     if (piece.piece.kind == Kind::frame && !same_frame) {
       const uint64_t bytes = archive::frame_place(*reader, piece).bytes;
       frame_bytes += bytes;
@@ -34,7 +37,7 @@ Status Request::plan() {
   }
   if (parts > kMaxParts) is_flat = true;
   // A flat reply lets go of each frame after copying. Decoding takes about a frame more.
-  cost = (is_flat ? range.length + largest : frame_bytes + fill_bytes) + largest;
+  cost = (is_flat ? range.length + largest : frame_bytes + fill_bytes) + largest + base_cost(*reader, pieces);
   return {};
 }
 
@@ -62,6 +65,22 @@ void Request::place(const archive::FilePiece& piece, const cache::BlockPtr& bloc
     std::memcpy(gather(store) + piece.piece.at, part.data(), part.size());
   } else {
     append(part, block);
+  }
+}
+
+void Request::place_base(const archive::FilePiece& piece, std::vector<ReadResult> results, cache::Store& store) {
+  uint64_t at = piece.piece.at;
+  for (ReadResult& result : results) {
+    // Each owner for all parts: which holds which is not told.
+    const auto owners = std::make_shared<std::vector<std::shared_ptr<const void>>>(std::move(result.owners));
+    for (const ByteSpan part : result.parts) {
+      if (is_flat) {
+        std::memcpy(gather(store) + at, part.data(), part.size());
+      } else {
+        append(part, owners);
+      }
+      at += part.size();
+    }
   }
 }
 

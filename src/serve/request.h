@@ -14,6 +14,7 @@
 #include "brevis/volume.h"
 #include "cache/store.h"
 #include "serve/archives.h"
+#include "serve/base_reads.h"
 #include "serve/files.h"
 
 namespace brevis::serve {
@@ -31,6 +32,10 @@ struct Request {
   std::vector<archive::FilePiece> pieces;
   size_t next = 0;                                 // piece to do
   std::optional<Result<cache::BlockPtr>> arrived;  // of the frame it waited for
+  std::optional<BaseReads> bases;                  // of the piece at hand, while they are read
+  std::optional<Result<ReadResult>> base_arrived;  // what `child` gave
+  std::shared_ptr<Request> parent;                 // waits for this one, which reads a base for it
+  bool leads = false;                              // a flight, for the piece at hand
   uint64_t fill_bytes = 0, fill_used = 0;
   bool is_flat = false;  // the reply is gathered in `gathered`; else that holds the fills only
   std::shared_ptr<cache::Block> gathered;
@@ -48,6 +53,8 @@ struct Request {
   // Does a piece that needs no frame; puts a frame's part in its place.
   void compute(const archive::FilePiece& piece, cache::Store& store);
   void place(const archive::FilePiece& piece, const cache::BlockPtr& block, cache::Store& store);
+  // The bytes of a base piece.
+  void place_base(const archive::FilePiece& piece, std::vector<ReadResult> results, cache::Store& store);
   void append(ByteSpan part, std::shared_ptr<const void> owner);
 
  private:

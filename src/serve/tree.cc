@@ -251,6 +251,30 @@ Result<std::vector<Listed>> Tree::list(const std::string& directory, View view) 
   return shown;
 }
 
+Result<Backing> Tree::archive(const std::string& directory, const std::string& name) const {
+  if (is_bad_name(name)) return make_error(Errc::not_found, "no such name");
+  BREVIS_ASSIGN(const UniqueFd at, open_directory_beneath(source_fd_, directory));
+  BREVIS_ASSIGN(const FileStat stat, stat_at(at.get(), name, false));
+  Backing backing = classify(at.get(), directory, name, stat);
+  if (!backing.is_archive) return make_error(Errc::not_found, full_path(backing.path) + " is no archive");
+  return backing;
+}
+
+Result<std::vector<Backing>> Tree::archives(const std::string& directory, std::vector<std::string>& directories) const {
+  BREVIS_ASSIGN(const UniqueFd at, open_directory_beneath(source_fd_, directory));
+  BREVIS_ASSIGN(const std::vector<DirEntry> entries, list_directory_at(at.get(), "."));
+  std::vector<Backing> found;
+  for (const DirEntry& entry : entries) {
+    const auto stat = stat_at(at.get(), entry.name, false);
+    if (!stat) continue;  // gone meanwhile
+    if (stat->is_directory()) directories.push_back(join(directory, entry.name));
+    if (!has_suffix(entry.name)) continue;
+    Backing backing = classify(at.get(), directory, entry.name, *stat);
+    if (backing.is_archive) found.push_back(std::move(backing));
+  }
+  return found;
+}
+
 Result<FileStat> Tree::look_again(const Backing& backing) const {
   if (backing.by_link) {
     BREVIS_ASSIGN(const File file, open_beneath(source_fd_, backing.path, true));

@@ -69,6 +69,10 @@ class Tree {
   Result<Backing> find(const std::string& directory, View view, std::string_view name) const;
   // Sorted by shown name.
   Result<std::vector<Listed>> list(const std::string& directory, View view) const;
+  // The archive of that own name in a directory, whatever it is shown as. Errors: not_found, also for what is none.
+  Result<Backing> archive(const std::string& directory, const std::string& name) const;
+  // Every archive of a directory; the paths of the directories in it are added to `directories`.
+  Result<std::vector<Backing>> archives(const std::string& directory, std::vector<std::string>& directories) const;
   // The file behind a path once more: its stat now. Errors: not_found.
   Result<FileStat> look_again(const Backing& backing) const;
   Result<std::string> link_target(const Backing& backing) const;

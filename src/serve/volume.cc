@@ -16,6 +16,7 @@
 #include "cache/disk.h"
 #include "cache/store.h"
 #include "serve/archives.h"
+#include "serve/base_files.h"
 #include "serve/fetch.h"
 #include "serve/files.h"
 #include "serve/nodes.h"
@@ -63,6 +64,15 @@ class TreeVolume final : public Volume {
         archives_(store_),
         fetch_(store_, std::move(disk),
                {options.jobs != 0 ? options.jobs : available_cores() + kSpareWorkers, options.readahead}) {}
+
+  // Errors: of opening one of the directories.
+  Status look_for_bases_in(const std::vector<std::string>& directories) {
+    BREVIS_ASSIGN(bases_, BaseFiles::open(tree_, directories));
+    archives_.set_find_bases([this](const OpenArchive& archive, const archive::Reader& reader) {
+      return bases_->bases_of(archives_, archive, reader);
+    });
+    return {};
+  }
 
   Result<NodeAttr> lookup(NodeId parent, std::string_view name) override {
     BREVIS_ASSIGN(const NodePtr directory, directory_of(parent));
@@ -201,7 +211,10 @@ class TreeVolume final : public Volume {
     return out;
   }
 
-  void rescan() override { tree_.rescan(); }
+  void rescan() override {
+    tree_.rescan();
+    bases_->rescan();
+  }
 
  private:
   static constexpr std::array<std::string_view, 4> kAttributes = {"user.brevis.archive", "user.brevis.format",
@@ -260,6 +273,7 @@ class TreeVolume final : public Volume {
   }
 
   Tree tree_;
+  std::unique_ptr<BaseFiles> bases_;
   Nodes nodes_;
   const std::shared_ptr<std::atomic<uint64_t>> open_files_ = std::make_shared<std::atomic<uint64_t>>(0);
   std::atomic<uint64_t> plain_number_{0};
@@ -294,7 +308,9 @@ Result<std::unique_ptr<Volume>> Volume::open(const VolumeOptions& options) {
     return make_error(Errc::invalid_argument, "'" + options.source_path + "' is no directory");
   // Before there are threads: it looks at its index in a child process.
   BREVIS_ASSIGN(std::unique_ptr<cache::Disk> disk, serve::open_disk(options));
-  return std::unique_ptr<Volume>(std::make_unique<serve::TreeVolume>(options, std::move(root), std::move(disk)));
+  auto volume = std::make_unique<serve::TreeVolume>(options, std::move(root), std::move(disk));
+  BREVIS_TRY(volume->look_for_bases_in(options.base_paths));
+  return std::unique_ptr<Volume>(std::move(volume));
 }
 
 }  // namespace brevis

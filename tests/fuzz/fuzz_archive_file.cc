@@ -64,6 +64,13 @@ void decode_all(const archive::Reader& reader, ByteSpan file) {
         const uint64_t words = std::min(what.frame_words[region], what.region_words[region] - first);
         arena.reset();
         const size_t bytes = words * width / 8;
+        const std::vector<ByteVector> zeros(regions[region].bases, ByteVector(bytes * 8));
+        std::vector<ByteSpan> bases;
+        for (uint32_t i = 0; i < regions[region].bases; ++i) {
+          const auto& program = (*bound)->program();
+          const unsigned lane = program.nodes()[program.bases()[regions[region].first_base + i]].width / 8u;
+          bases.push_back(ByteSpan(zeros[i]).first(words * lane));
+        }
         static_cast<void>(dsl::decode_frame(**bound, static_cast<uint32_t>(region), first,
                                             file.subspan(entry.offset, entry.length), {arena.take(bytes), bytes},
                                             arena));

@@ -39,8 +39,10 @@ void check_range(std::shared_ptr<const Program> program, uint64_t words, uint64_
   if (!world) return;
   for (uint32_t r = 0; r < world->regions.size(); ++r)
     for (uint64_t f = 0; f < world->regions[r].frames.size(); ++f) {
-      const ByteVector frame = test::must(test::decode(*world->bound, world->regions[r].frames[f],
-                                                       world->words_in(r, f), f * world->frame_words[r], r));
+      const test::FrameBases bases(*program, r, f * world->frame_words[r], world->words_in(r, f));
+      const ByteVector frame =
+          test::must(test::decode(*world->bound, world->regions[r].frames[f], world->words_in(r, f),
+                                  f * world->frame_words[r], r, 0, bases.spans));
       const uint64_t at = f * world->frame_words[r] * (program->width() / 8);
       BREVIS_FUZZ_CHECK(std::equal(frame.begin(), frame.end(), world->regions[r].bytes.begin() + ptrdiff_t(at)));
     }
@@ -70,7 +72,8 @@ void check_hostile(std::shared_ptr<const Program> program, uint64_t words, ByteS
   const auto bound = BoundProgram::bind(program, std::move(tables));
   if (!bound) return;
   for (uint32_t r = 0; r < program->regions().size(); ++r) {
-    const auto result = test::decode(**bound, data, words, 0, r);
+    const test::FrameBases bases(*program, r, 0, words);
+    const auto result = test::decode(**bound, data, words, 0, r, 0, bases.spans);
     if (!result) BREVIS_FUZZ_CHECK(result.error().kind() == Errc::corrupt);
   }
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "bits/combine.h"
 #include "bits/kernels.h"
 #include "codec/alias.h"
 #include "support/words.h"
@@ -456,4 +457,31 @@ TEST_CASE("kernels: move_field of every variant equals scalar, which moves back 
       REQUIRE(out == original);
     }
   }
+}
+
+TEST_CASE("kernels: combine of every variant equals scalar, and uncombine undoes it") {
+  const Kernels& used = bits::kernels();
+  Random random(12);
+  for (const unsigned width : {1u, 7u, 8u, 9u, 16u, 20u, 31u, 32u, 48u, 64u})
+    for (const auto f :
+         {bits::Combine::exclusive_or, bits::Combine::add, bits::Combine::subtract, bits::Combine::order})
+      for (const size_t count : {size_t{0}, size_t{1}, size_t{31}, size_t{100}, size_t{1021}}) {
+        CAPTURE(width);
+        CAPTURE(count);
+        const auto p = test::make_words(test::Shape::uniform, width, count, random.next());
+        const auto q = test::make_words(test::Shape::uniform, width, count, random.next());
+        bits::OwnedWords truth(width, count), back(width, count);
+        bits::use_kernels(scalar());
+        bits::combine(f, p.view(), q.view(), truth.words());
+        bits::uncombine(f, truth.view(), q.view(), back.words());
+        REQUIRE(same(back.view().data, p.view().data, p.view().bytes()));
+        for (const Kernels& variant : variants()) {
+          CAPTURE(variant.name);
+          bits::use_kernels(variant);
+          Exact out(truth.view().bytes(), random.below(64), 0xee);
+          bits::combine(f, p.view(), q.view(), {out.data(), count, static_cast<uint8_t>(width)});
+          REQUIRE(same(out.data(), truth.view().data, truth.view().bytes()));
+        }
+      }
+  bits::use_kernels(used);
 }

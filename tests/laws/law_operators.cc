@@ -90,6 +90,7 @@ std::vector<std::vector<uint64_t>> params_for(const OpSpec& spec, unsigned width
       if (width == 16) lists.push_back({7, 8, 64, 60, 1, 64});
       break;
     case OpId::transpose: lists = {{2, 2}, {2, 3}, {17, 3}, {64, 64}, {33, 40}, {2, 5000}}; break;
+    case OpId::combine: lists = {{0}, {1}, {2}, {3}}; break;
     case OpId::ramp: lists = {{250 & mask, 3 & mask}, {mask, mask}, {0, 0}}; break;
     default:
       lists = {{}, {0x5a5a5a5a5a5a5a5a & mask}};
@@ -314,6 +315,7 @@ TEST_CASE("law: a range of the output is that slice of the whole") {
     test::ProgramShape shape;
     shape.max_nodes = 24;
     shape.original_bytes = 4096;
+    shape.bases = true;
     shape.expresses_all = round % 4 != 0;
     const auto program = std::make_shared<const Program>(test::random_program(rng, width, words, shape));
     CAPTURE(print(*program));
@@ -325,8 +327,9 @@ TEST_CASE("law: a range of the output is that slice of the whole") {
     for (uint32_t r = 0; r < world->regions.size(); ++r) {
       ByteVector whole;
       for (uint64_t f = 0; f < world->regions[r].frames.size(); ++f) {
+        const test::FrameBases bases(*program, r, f * world->frame_words[r], world->words_in(r, f));
         const ByteVector frame = must(test::decode(*world->bound, world->regions[r].frames[f], world->words_in(r, f),
-                                                   f * world->frame_words[r], r, f % 3));
+                                                   f * world->frame_words[r], r, f % 3, bases.spans));
         whole.insert(whole.end(), frame.begin(), frame.end());
       }
       REQUIRE(whole == world->regions[r].bytes);

@@ -11,6 +11,7 @@
 #include "dsl/text.h"
 #include "dsl/verify.h"
 #include "support/random_program.h"
+#include "support/world.h"
 
 using namespace brevis;
 using namespace brevis::dsl;
@@ -49,6 +50,7 @@ ByteVector whole(const Program& program, const World& world, uint32_t at, uint64
       out.assign(from, from + static_cast<ptrdiff_t>(words * bytes));
       break;
     }
+    case OpId::base: return test::base_bytes(static_cast<uint32_t>(node.base), 0, words * bytes);
     case OpId::constant:
     case OpId::ramp:
       for (uint64_t i = 0; i < words; ++i) {
@@ -85,6 +87,11 @@ ByteVector assemble(const Program& program, const World& world, const std::vecto
         REQUIRE(piece.source + piece.length <= world.original.size());
         std::copy_n(world.original.begin() + static_cast<ptrdiff_t>(piece.source), piece.length, to.begin());
         break;
+      case Piece::Kind::base: {
+        const ByteVector based = test::base_bytes(piece.region, piece.source, piece.length);
+        std::copy(based.begin(), based.end(), to.begin());
+        break;
+      }
       case Piece::Kind::copy:
         REQUIRE(piece.source > 0);
         REQUIRE(piece.source <= piece.at);
@@ -119,7 +126,7 @@ uint64_t most_pieces(const Program& program, const World& world, uint64_t bytes)
 
 TEST_CASE("law: the pieces of a range are that slice of the whole") {
   Rng rng(11);
-  size_t copies = 0, unaligned = 0, fills = 0, refs = 0, frames = 0;
+  size_t bases = 0, copies = 0, unaligned = 0, fills = 0, refs = 0, frames = 0;
   for (int round = 0; round < 1500; ++round) {
     const unsigned width = rng.below(6) == 0 ? 8 * (1 + static_cast<unsigned>(rng.below(8))) : test::random_width(rng);
     const uint64_t words = rng.below(3) == 0 ? rng.below(20) : 60 * rng.below(100);
@@ -127,6 +134,7 @@ TEST_CASE("law: the pieces of a range are that slice of the whole") {
     world.original = test::random_bytes(1 + rng.below(uint64_t{1} << 16), rng.next());
     test::ProgramShape shape;
     shape.original_bytes = world.original.size();
+    shape.bases = true;
     shape.max_nodes = 1 + rng.below(60);
     const Program program = test::random_program(rng, width, words, shape);
     const auto lengths = region_lengths(program, words);
@@ -149,6 +157,7 @@ TEST_CASE("law: the pieces of a range are that slice of the whole") {
       for (const Piece& piece : pieces) {
         copies += piece.kind == Piece::Kind::copy;
         fills += piece.kind == Piece::Kind::fill;
+        bases += piece.kind == Piece::Kind::base;
         refs += piece.kind == Piece::Kind::ref;
         frames += piece.kind == Piece::Kind::frame;
         unaligned += piece.length % (width / 8) != 0;
@@ -156,5 +165,5 @@ TEST_CASE("law: the pieces of a range are that slice of the whole") {
     }
   }
   // The law is not kept by never meeting a case.
-  for (const size_t seen : {copies, fills, refs, frames, unaligned}) CHECK(seen > 300);
+  for (const size_t seen : {bases, copies, fills, refs, frames, unaligned}) CHECK(seen > 300);
 }

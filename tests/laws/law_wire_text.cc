@@ -50,6 +50,7 @@ std::vector<Sample> samples(size_t count, bool templates, uint64_t seed) {
   std::vector<Sample> out;
   Rng rng(seed);
   test::ProgramShape shape;
+  shape.bases = true;
   shape.original_bytes = uint64_t{1} << 40;
   shape.templates = templates;
   while (out.size() < count) {

@@ -5,11 +5,14 @@
 usage: brevis_archive.py ARCHIVE [ORIGINAL]
 
 Opens ARCHIVE, decodes and checks all of it (frames, digests, SHA-256, names of tensors) and, where ORIGINAL is given,
-compares every byte. As a module: Archive(bytes).read(offset, length), Archive(bytes).check().
+compares every byte. Bases are looked for beside ARCHIVE and where it says they were.
+As a module: Archive(bytes, find).read(offset, length), Archive(bytes, find).check(), where find(id, hint) gives the bytes
+of a base or None.
 """
 import ctypes
 import hashlib
 import json
+import pathlib
 import sys
 
 from brevis_codecs import Bytes, Corrupt, need
@@ -26,7 +29,7 @@ class Truncated(Exception):
 
 
 MAGIC, END_MAGIC = b"BREVIS\r\n", b"BREIVEND"
-FEATURES = {"ref": 1, "offset": 2, "transpose": 4}
+FEATURES = {"ref": 1, "offset": 2, "transpose": 4, "combine": 16, "patch": 16, "base": 16}
 DTYPE_BITS = {
     "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
     "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32,
@@ -88,13 +91,17 @@ class Record:
     """A stream: its program, its frames, the tables bound to its slots."""
 
 
+class MissingBase(Exception):
+    pass
+
+
 class Segment:
     kind = start = length = record = offset = ordinal = None
 
 
 class Archive:
-    def __init__(self, data):
-        self.data = data
+    def __init__(self, data, find=None):
+        self.data, self.bases = data, []
         self.read_ends()
         stored = data[self.index_at:self.index_at + self.index_length]
         need(xxh64(stored) == self.index_sum, "checksum of the index")
@@ -103,6 +110,7 @@ class Archive:
         self.read_index(content)
         self.check_features()
         self.check_references()
+        self.open_bases(find)
 
     def read_ends(self):
         data = self.data
@@ -114,7 +122,7 @@ class Archive:
         if u32(data, 8) != 1:
             raise Unsupported(f"version {u32(data, 8)}")
         self.features = u32(data, 12)
-        if self.features & ~sum(FEATURES.values()):
+        if self.features & ~sum(set(FEATURES.values())):
             raise Unsupported("required features")
         self.size, self.index_at, self.index_length = u64(data, 16), u64(data, 40), u64(data, 48)
         self.id = u64(data, 24), u64(data, 32)
@@ -136,10 +144,17 @@ class Archive:
         for tag in range(1, 8):
             need(source.varint() == tag, "a section is missing")
             sections.append(Bytes(source.take(source.varint())))
-        need(not source.rest(), "bytes behind the sections")
+        behind = Bytes(source.rest())
         for read, body in zip(readers, sections):
             read(body)
             need(not body.rest(), f"bytes behind the body of {read.__name__}")
+        self.all_bases = []
+        if any(program.bases for program in self.all_programs):
+            need(behind.varint() == 8, "the bases are missing")
+            body = Bytes(behind.take(behind.varint()))
+            self.read_bases(body)
+            need(not body.rest(), "bytes behind the bases")
+        need(not behind.rest(), "bytes behind the sections")
 
     def count(self, source, least):
         """A count of entries that take at least so many bytes each."""
@@ -278,11 +293,64 @@ class Archive:
         self.sha256 = source.rest()
         need(len(self.sha256) in (0, 32), "the digest's length")
 
+    def read_bases(self, source):
+        count = self.count(source, 19)
+        need(1 <= count <= 4096, "number of bases")
+        for _ in range(count):
+            number = u64(source.take(8), 0), u64(source.take(8), 0)
+            size, depth = source.varint(), source.varint()
+            need(size <= 1 << 60 and depth <= 3, "a base's size or depth")
+            n = source.varint()
+            need(n <= 1024, "a base's hint")
+            try:
+                hint = source.take(n).decode()
+            except UnicodeDecodeError as e:
+                raise Corrupt("a base's hint") from e
+            need(not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in hint), "a base's hint")
+            self.all_bases.append((number, size, depth, hint))
+        used, before = set(), 0
+        for record in self.all_records:
+            record.base_spans = {}
+            for node in record.program.bases:
+                left = record.lengths[node.number] * node.width // 8
+                spans = record.base_spans[node.number] = []
+                many = self.count(source, 2)
+                need((many == 0) == (left == 0), "spans without bytes, or bytes without spans")
+                for i in range(many):
+                    base = source.varint()
+                    need(base < count, "a base that is not there")
+                    offset = unzigzag(source, before)
+                    n = source.varint() if i + 1 < many else left
+                    need(1 <= n <= left and offset + n <= self.all_bases[base][1], "a span")
+                    need(not spans or spans[-1][0] != base or sum(spans[-1][1:]) != offset, "two spans that are one")
+                    spans.append((base, offset, n))
+                    used.add(base)
+                    left -= n
+                    before = offset + n
+        need(len(used) == count, "a base that is not used")
+        need(all(not s.record.program.bases for s in self.all_segments if s.kind == PREFIX), "a prefix with a base")
+
+    @property
+    def depth(self):
+        return max((depth + 1 for _, _, depth, _ in self.all_bases), default=0)
+
+    def open_bases(self, find):
+        for number, size, depth, hint in self.all_bases:
+            data = find(number, hint) if find else None
+            if data is None:
+                raise MissingBase(f"base {hint!r}, archive id {number[1]:016x}{number[0]:016x}")
+            base = Archive(data, find)
+            need((base.id, base.size, base.depth) == (number, size, depth), "a base that is another archive")
+            self.bases.append(base)
+
     # What spans several sections.
 
     def check_features(self):
-        names = {node.operator.name for program in self.all_programs for node in program.nodes}
-        need(self.features == sum(FEATURES[name] for name in names & set(FEATURES)), "feature bits that are not the programs'")
+        used = 0
+        for program in self.all_programs:
+            for node in program.nodes:
+                used |= FEATURES.get(node.operator.name, 0)
+        need(self.features == used, "feature bits that are not the programs'")
 
     def check_references(self):
         for record in self.all_records:
@@ -320,7 +388,7 @@ class Archive:
         need(xxh64(stored) == expected, f"checksum of the frame at {at}")
         first = number * record.frame_words[region.number]
         n = min(record.frame_words[region.number], record.lengths[region.number] - first)
-        return decode_frame(region, n, first, stored, record.bound)
+        return decode_frame(region, n, first, stored, record.bound, RecordReader(self, record).base_words)
 
     # Checking all.
 
@@ -362,6 +430,16 @@ class RecordReader:
     def __init__(self, archive, record):
         self.archive, self.record, self.original = archive, record, archive.original
 
+    def base_words(self, node, a, b):
+        """Words [a, b) of a base node's stream."""
+        size, at, data = node.width // 8, 0, b""
+        for base, offset, n in self.record.base_spans[node.number]:
+            low, high = max(a * size, at), min(b * size, at + n)
+            if low < high:
+                data += self.archive.bases[base].read(offset + low - at, high - low)
+            at += n
+        return [int.from_bytes(data[i:i + size], "little") for i in range(0, len(data), size)]
+
     def read(self, node, n, a, b):
         if not node.is_region():
             return node.operator.read(node, self, n, a, b)
@@ -372,9 +450,21 @@ class RecordReader:
         return out
 
 
+def finder(path):
+    """Finds bases of the archive at `path` by their hints."""
+    def find(number, hint):
+        for at in (pathlib.Path(path).parent / hint, pathlib.Path(path).parent / pathlib.Path(hint).name):
+            if at.is_file():
+                data = at.read_bytes()
+                if (u64(data, 24), u64(data, 32)) == number:
+                    return data
+        return None
+    return find
+
+
 def main(path, original=None):
     with open(path, "rb") as file:
-        archive = Archive(file.read())
+        archive = Archive(file.read(), finder(path))
     data = archive.check()
     tensors = archive.tensors()
     if original is not None:

@@ -35,6 +35,9 @@ def bits_for(n):
 class Operator:
     place, children, parameters, counts, has_list, has_codec = REGION, 1, 0, 0, False, False
 
+    # How many of the first children have a word for each of the node's.
+    in_step = 0
+
     @staticmethod
     def gate(node):
         return [node.width] * len(node.children)
@@ -180,6 +183,7 @@ class Ref(Operator):
 
 @operator(6, "merge")
 class Merge(Operator):
+    in_step = 64
     children, parameters = None, None
 
     @staticmethod
@@ -260,6 +264,7 @@ MAPS = {
 
 @operator(9, "map")
 class Map(Operator):
+    in_step = 64
     parameters = 2
 
     @staticmethod
@@ -327,6 +332,7 @@ def widen(word, narrow, wide):
 
 @operator(11, "cast")
 class Cast(Operator):
+    in_step = 64
     parameters = 1
 
     @staticmethod

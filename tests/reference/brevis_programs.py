@@ -7,6 +7,7 @@
 import brevis_codecs
 from brevis_codecs import Bytes, lane_bytes, need
 from brevis_operators import BOTH, OPERATORS, REGION, SKELETON, Unsupported, word_list
+import brevis_relations  # noqa: F401 - registers its operators
 
 TABLE_CODECS = {2, 3, 4}
 # codec: the widths it accepts
@@ -33,8 +34,8 @@ class Node:
         need(self.operator.children in (None, count), f"{self.operator.name}: number of children")
         self.children = [Node(source, budget, depth + 1) for _ in range(count)]
 
-    def settle(self, width, inside):
-        """Widths, places and parameters, from the root down."""
+    def settle(self, width, inside, in_step=True):
+        """Widths, places and parameters, from the root down. in_step: word i stands for word i of the region's stream."""
         need(1 <= width <= 64, "a width out of range")
         self.width, self.inside = width, inside
         place = self.operator.place
@@ -44,8 +45,10 @@ class Node:
             if codec not in CODEC_WIDTHS:
                 raise Unsupported(f"codec {codec}")
             need(width in CODEC_WIDTHS[codec], "a codec that does not take the width")
-        for child, narrower in zip(self.children, self.operator.gate(self)):
-            child.settle(narrower, inside or place == REGION)
+        need(self.operator.name != "base" or not inside or in_step, "a base out of step with its region")
+        within = inside or place == REGION
+        for i, (child, narrower) in enumerate(zip(self.children, self.operator.gate(self))):
+            child.settle(narrower, within, not within or in_step and i < self.operator.in_step)
 
     def has_slot(self):
         return self.operator.has_list or self.operator.has_codec and self.parameters[0] in TABLE_CODECS
@@ -66,6 +69,8 @@ class Program:
         self.root.settle(self.width, False)
         self.slots = [node for node in self.nodes if node.has_slot()]
         self.regions = [node for node in self.nodes if node.is_region()]
+        self.bases = [node for node in self.nodes if node.operator.name == "base"]
+        need(len(self.bases) <= 4, "more than four bases")
         self.refs = [node for node in self.nodes if node.operator.name == "ref"]
         for region in self.regions:
             n = (1 << 23) // region.width if region.width >= 8 else 1 << 20
@@ -82,6 +87,10 @@ class Program:
                     walk(child, length)
 
         walk(self.root, words)
+        for region in self.regions:  # bases in a region are as long as its stream
+            for node in region.below():
+                if node.operator.name == "base":
+                    found[node.number] = found[region.number]
         return found
 
 
@@ -97,7 +106,8 @@ def parse(data):
 class Frame:
     """One frame of a region: n words from word `first` of the region's stream on. bound: node number -> its tables."""
 
-    def __init__(self, region, n, first, stored, bound):
+    def __init__(self, region, n, first, stored, bound, base_words=None):
+        self.base_words = base_words
         self.first, self.bound, self.table, self.count, self.payload = first, bound, {}, {}, {}
         source, self.length = Bytes(stored), {}
         self.head(region, n, source)
@@ -134,5 +144,6 @@ class Frame:
         return node.operator.run(node, self, n, self.count.get(node.number), streams)
 
 
-def decode_frame(region, n, first, stored, bound):
-    return Frame(region, n, first, stored, bound).words
+def decode_frame(region, n, first, stored, bound, base_words=None):
+    """base_words(node, a, b): the words [a, b) of a base node's stream."""
+    return Frame(region, n, first, stored, bound, base_words).words

@@ -30,7 +30,8 @@ def all_goldens():
     operators = set()
     for line in (golden / "v1/archives.txt").read_text().splitlines():
         name, size, sha256 = line.split()
-        archive = Archive((golden / "v1" / f"{name}.brv").read_bytes())
+        path = golden / "v1" / f"{name}.brv"
+        archive = Archive(path.read_bytes(), brevis_archive.finder(path))
         data = archive.check()
         assert (len(data), hashlib.sha256(data).hexdigest()) == (int(size), sha256), name
         ranges(archive, data)
@@ -63,8 +64,8 @@ def flipped_bits(name, flips):
         bad = bytearray(good)
         bad[bit // 8] ^= 1 << bit % 8
         try:
-            Archive(bytes(bad)).check()
-        except tuple(KINDS.values()):
+            Archive(bytes(bad), brevis_archive.finder(golden / "v1" / name)).check()
+        except (*KINDS.values(), brevis_archive.MissingBase):
             continue
         raise AssertionError(f"{name}: bit {bit} flipped and not seen")
     return flips
@@ -86,6 +87,25 @@ def fresh_archives():
         assert listed == sorted((t[0], t[1], t[2]) for t in some + [("again", *some[0][1:])]), listed
 
 
+        # A snapshot of it: every word of the large tensor a few steps further, the others as they were.
+        changed = bytearray(plain.read_bytes())
+        start = int.from_bytes(changed[:8], "little") + 8
+        for i in range(start, start + 140000, 2):
+            changed[i] ^= chance.randrange(4)
+        snapshot, difference = pathlib.Path(folder, "s.safetensors"), pathlib.Path(folder, "s.brv")
+        snapshot.write_bytes(changed)
+        subprocess.run([packer, "-q", "--progress", "never", snapshot, "-o", difference, "--base", packed], check=True)
+        archive = Archive(difference.read_bytes(), brevis_archive.finder(difference))
+        assert archive.depth == 1 and archive.check() == changed
+        ranges(archive, bytes(changed))
+        packed.unlink()
+        try:
+            Archive(difference.read_bytes(), brevis_archive.finder(difference))
+        except brevis_archive.MissingBase:
+            return
+        raise AssertionError("a missing base was not missed")
+
+
 # The tables of ids say the same as the sources'.
 def ids():
     source = golden.parent.parent / "src"
@@ -97,5 +117,5 @@ def ids():
 
 ids()
 print(f"{all_goldens()} goldens, {all_rejected()} refused, "
-      f"{sum(flipped_bits(name, 60) for name in ('bundles', 'opaque', 'empty'))} flipped bits found")
+      f"{sum(flipped_bits(name, 60) for name in ('bundles', 'opaque', 'empty', 'on_base'))} flipped bits found")
 fresh_archives()

@@ -52,21 +52,21 @@ inline std::shared_ptr<const dsl::BoundProgram> train_on(std::shared_ptr<const d
 }
 
 inline std::optional<ByteVector> encode(const dsl::BoundProgram& bound, bits::ConstWords words, uint64_t first = 0,
-                                        uint32_t region = 0) {
+                                        uint32_t region = 0, std::span<const ByteSpan> bases = {}) {
   ByteVector out;
-  if (!must(dsl::encode_frame(bound, region, first, words, out))) return std::nullopt;
+  if (!must(dsl::encode_frame(bound, region, first, words, out, bases))) return std::nullopt;
   return out;
 }
 
 // `misaligned` bytes off a word's border, with guards on both sides.
 inline Result<ByteVector> decode(const dsl::BoundProgram& bound, ByteSpan stored, size_t words, uint64_t first = 0,
-                                 uint32_t region = 0, size_t misaligned = 0) {
+                                 uint32_t region = 0, size_t misaligned = 0, std::span<const ByteSpan> bases = {}) {
   constexpr size_t kGuard = 64;
   const size_t bytes = words * bound.program().width() / 8;
   ByteVector buffer(bytes + misaligned + 2 * kGuard, 0xa5);
   const MutByteSpan out = MutByteSpan(buffer).subspan(kGuard + misaligned, bytes);
   Arena arena;
-  const Status status = dsl::decode_frame(bound, region, first, stored, out, arena);
+  const Status status = dsl::decode_frame(bound, region, first, stored, out, arena, bases);
   for (size_t i = 0; i < buffer.size(); ++i)
     if ((i < kGuard + misaligned || i >= kGuard + misaligned + bytes) && buffer[i] != 0xa5)
       throw std::runtime_error("a decode wrote outside its output");

@@ -32,6 +32,9 @@ class Maker {
         break;
       case 5: return leaf(width, OpId::constant);
       case 6: return leaf(width, OpId::ramp);
+      case 7:
+        if (std::optional<Expr> based = this->based(width, depth)) return *based;
+        break;
       default: break;
     }
     return region(width, depth);
@@ -71,13 +74,27 @@ class Maker {
     return Expr{OpId::ref, {rng_.below(shape_.original_bytes - words * (width / 8) + 1)}, {}};
   }
 
+  std::optional<Expr> based(unsigned width, size_t depth) {
+    if (!shape_.bases || bases_ == dsl::kMaxBases || width < 8 || (width & (width - 1)) != 0) return std::nullopt;
+    ++bases_;
+    take();
+    const Expr base{OpId::base, {}, {}};
+    switch (rng_.below(3)) {
+      case 0: return base;
+      case 1: return Expr{OpId::patch, {}, {base, literal(dsl::kPositionBits), region(width, depth + 1)}};
+      default: return Expr{OpId::combine, {rng_.below(4)}, {region(width, depth + 1), base}};
+    }
+  }
+
   // A region, or a part of one.
   Expr region(unsigned width, size_t depth) {
     if (depth < shape_.max_depth && left_ >= 8 && rng_.below(4) != 0)
       for (int tries = 0; tries < 8; ++tries) {
         const auto ops = dsl::all_ops();
         const OpSpec& spec = *ops[rng_.below(ops.size())];
-        if (spec.id == OpId::literal || spec.place == dsl::Place::skeleton || !allowed(spec.id)) continue;
+        if (spec.id == OpId::literal || spec.id == OpId::base || spec.place == dsl::Place::skeleton ||
+            !allowed(spec.id))
+          continue;
         if (spec.place == dsl::Place::both && rng_.below(3) != 0) continue;
         if (std::optional<Expr> expr = inner(spec, width, depth)) return *expr;
       }
@@ -95,6 +112,8 @@ class Maker {
       case OpId::transpose:
       case OpId::interleave:
       case OpId::runs:
+      case OpId::combine:
+      case OpId::patch:
       case OpId::zeros: return true;
       default: return false;
     }
@@ -151,6 +170,8 @@ class Maker {
       case OpId::interleave: return 2 + rng_.below(4);
       case OpId::constant: params = {word(width)}; return 0;
       case OpId::ramp: params = {word(width), word(width)}; return 0;
+      case OpId::combine: params = {rng_.below(spec.keywords.size())}; return 2;
+      case OpId::patch: return 3;
       case OpId::runs:
       case OpId::zeros: return 2;
       default: break;
@@ -192,6 +213,7 @@ class Maker {
 
   Rng& rng_;
   const ProgramShape& shape_;
+  size_t bases_ = 0;
   size_t left_;  // nodes that may still be made
 };
 

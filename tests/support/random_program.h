@@ -19,6 +19,7 @@ struct ProgramShape {
   bool skeleton = true;         // concat, repeat, ref, constant and ramp above the regions
   uint64_t original_bytes = 0;  // refs point inside a file of that size; 0: no refs
   uint64_t min_part_words = 1;  // of a concat's parts and a repeat's period
+  bool bases = false;           // `base` on the spine, and in regions under combine or patch
   bool expresses_all = false;   // below regions only operators that express every stream (so that random data fit)
   bool templates = false;       // some literals leave their codec open
   std::vector<codec::CodecId> codecs;  // of literals; empty: every codec that accepts the width

@@ -41,10 +41,18 @@ std::vector<FrameTarget> targets_of(const dsl::Program& program, const archive::
   return targets;
 }
 
+// The base's bytes under a frame of a program that is one region; nothing for programs without a base.
+std::vector<ByteSpan> base_part(const PackPart* based, const dsl::Program& program, const archive::Record& record,
+                                const FrameTarget& target) {
+  if (based == nullptr || program.bases().empty()) return {};
+  const uint64_t lane = program.width() / 8, at = target.frame * record.frame_words[target.region] * lane;
+  return {ByteSpan(based->base_bytes).subspan(at, target.words.count() * lane)};
+}
+
 }  // namespace
 
 uint32_t add_stream(archive::Writer& writer, ByteSpan bytes, const std::string& text, const SimplePackOptions& options,
-                    bool bundle) {
+                    bool bundle, const PackPart* based) {
   auto parsed = dsl::parse_program(text);
   REQUIRE_MESSAGE(parsed, text, parsed ? "" : parsed.error().message());
   const auto program = std::make_shared<const dsl::Program>(std::move(*parsed));
@@ -53,6 +61,7 @@ uint32_t add_stream(archive::Writer& writer, ByteSpan bytes, const std::string& 
   REQUIRE(bytes.size() % (program->width() / 8) == 0);
   record.words = bytes.size() / (program->width() / 8);
   record.bundle = bundle;
+  if (based != nullptr && !program->bases().empty()) record.bases = {based->spans};
   record.digest = options.false_digest ? *options.false_digest : xxh3_128(bytes);
   for (const dsl::Region& region : program->regions())
     record.frame_words.push_back(dsl::default_frame_words(*program, region, options.frame_bytes));
@@ -87,8 +96,9 @@ uint32_t add_stream(archive::Writer& writer, ByteSpan bytes, const std::string& 
     REQUIRE_MESSAGE(bound, text, bound ? "" : bound.error().message());
     for (const FrameTarget& target : targets) {
       ByteVector stored;
+      const std::vector<ByteSpan> base = base_part(based, *program, record, target);
       auto encoded = dsl::encode_frame(**bound, target.region, target.frame * record.frame_words[target.region],
-                                       target.words.view(), stored);
+                                       target.words.view(), stored, base);
       REQUIRE_MESSAGE((encoded && *encoded), text, encoded ? "" : encoded.error().message());
       REQUIRE(writer.append_frame(stored));
     }
@@ -99,12 +109,13 @@ uint32_t add_stream(archive::Writer& writer, ByteSpan bytes, const std::string& 
 Result<archive::Writer::Sealed> simple_pack(const std::string& path, const std::vector<PackPart>& parts,
                                             const SimplePackOptions& options) {
   BREVIS_ASSIGN(archive::Writer writer, archive::Writer::create(path, true));
+  for (const archive::Base& base : options.bases) writer.add_base(base);
   std::map<int, std::pair<uint32_t, uint64_t>> bundles;  // number -> record, bytes handed out
   for (size_t i = 0; i < parts.size(); ++i) {
     const PackPart& part = parts[i];
     archive::Segment segment{part.kind, 0, part.bytes.size(), part.ordinal, 0, 0};
     if (!part.bytes.empty() && part.bundle < 0) {
-      segment.record = add_stream(writer, part.bytes, part.program, options);
+      segment.record = add_stream(writer, part.bytes, part.program, options, false, &part);
     } else if (!part.bytes.empty()) {
       if (bundles.count(part.bundle) == 0) {
         ByteVector all;

@@ -21,6 +21,9 @@ struct PackPart {
   uint32_t ordinal = 0;
   // Parts with the same number >= 0 make one bundle, under the first one's program.
   int bundle = -1;
+  // For programs with one `base`: its spans, and what they hold.
+  std::vector<archive::BaseSpan> spans{};
+  ByteVector base_bytes{};
 };
 
 struct SimplePackOptions {
@@ -29,12 +32,13 @@ struct SimplePackOptions {
   bool table_sets = false;  // a table for each of the first 16 frames, among which every frame picks
   uint32_t mode = 0644;
   int64_t mtime_ns = 1'700'000'000'123'456'789;
+  std::vector<archive::Base> bases{};
   std::optional<Digest> false_digest;  // of the last record, for tests of digests
 };
 
 // Codes `bytes` as one record of `writer`, frame by frame.
 uint32_t add_stream(archive::Writer& writer, ByteSpan bytes, const std::string& program,
-                    const SimplePackOptions& options = {}, bool bundle = false);
+                    const SimplePackOptions& options = {}, bool bundle = false, const PackPart* based = nullptr);
 
 // Writes the parts, in file order, to an archive at `path`.
 Result<archive::Writer::Sealed> simple_pack(const std::string& path, const std::vector<PackPart>& parts,

@@ -14,6 +14,29 @@
 
 namespace brevis::test {
 
+// What the `base` node of that number stands for: any bytes will do that do not repeat.
+inline ByteVector base_bytes(uint32_t number, uint64_t offset, uint64_t length) {
+  ByteVector out(length);
+  for (uint64_t i = 0; i < length; ++i)
+    out[i] = static_cast<uint8_t>(((offset + i) * 0x9e3779b97f4a7c15u >> 56) + number);
+  return out;
+}
+
+// The bytes of every base of a frame.
+struct FrameBases {
+  std::vector<ByteVector> bytes;
+  std::vector<ByteSpan> spans;
+
+  FrameBases(const dsl::Program& program, uint32_t region, uint64_t first, uint64_t words) {
+    const dsl::Region& where = program.regions()[region];
+    for (uint32_t i = where.first_base; i < where.first_base + where.bases; ++i) {
+      const uint64_t lane = program.nodes()[program.bases()[i]].width / 8u;
+      bytes.push_back(base_bytes(i, first * lane, words * lane));
+    }
+    for (const ByteVector& one : bytes) spans.push_back(one);
+  }
+};
+
 struct World {
   struct Region {
     std::vector<ByteVector> frames;  // as stored
@@ -59,7 +82,8 @@ inline std::optional<World> make_world(std::shared_ptr<const dsl::Program> progr
     region.bytes = file_bytes(streams[r].view());
     for (uint64_t at = 0; at < lengths[r]; at += world.frame_words[r]) {
       const uint64_t count = std::min(world.frame_words[r], lengths[r] - at);
-      std::optional<ByteVector> frame = encode(*world.bound, streams[r].view().part(at, count), at, r);
+      const FrameBases bases(world.bound->program(), r, at, count);
+      std::optional<ByteVector> frame = encode(*world.bound, streams[r].view().part(at, count), at, r, bases.spans);
       if (!frame) return std::nullopt;
       region.frames.push_back(std::move(*frame));
     }
@@ -80,11 +104,18 @@ inline ByteVector read_range(const World& world, uint64_t words, Range range, Ar
     switch (piece.kind) {
       case dsl::Piece::Kind::fill: dsl::run_fill(piece, to); break;
       case dsl::Piece::Kind::copy: dsl::run_copy(piece, out); break;
+      case dsl::Piece::Kind::base: {
+        const ByteVector bytes = base_bytes(piece.region, piece.source, piece.length);
+        std::copy(bytes.begin(), bytes.end(), to.begin());
+        break;
+      }
       case dsl::Piece::Kind::ref: std::copy_n(world.original.begin() + source, piece.length, to.begin()); break;
       case dsl::Piece::Kind::frame: {
         ByteVector frame(world.words_in(piece.region, piece.frame) * (program.width() / 8));
-        must(dsl::decode_frame(*world.bound, piece.region, piece.frame * world.frame_words[piece.region],
-                               world.regions[piece.region].frames[piece.frame], frame, arena));
+        const uint64_t first = piece.frame * world.frame_words[piece.region];
+        const FrameBases bases(program, piece.region, first, world.words_in(piece.region, piece.frame));
+        must(dsl::decode_frame(*world.bound, piece.region, first, world.regions[piece.region].frames[piece.frame],
+                               frame, arena, bases.spans));
         std::copy_n(frame.begin() + source, piece.length, to.begin());
         break;
       }

@@ -194,6 +194,7 @@ const OpSpec cast_op = {
     .keywords = kNames,
     .child_widths = child_widths,
     .child_lengths = equal_lengths,
+    .in_step = 1,
     .run = run,
     .invert = invert,
     .push_down = push_down,

@@ -156,6 +156,7 @@ const OpSpec map_op = {
     .keywords = kFunctions,
     .child_widths = child_widths,
     .child_lengths = equal_lengths,
+    .in_step = 1,
     .run = run,
     .invert = invert,
     .push_down = push_down,

@@ -160,6 +160,7 @@ const OpSpec merge_op = {
     .place = Place::region,
     .child_widths = child_widths,
     .child_lengths = equal_lengths,
+    .in_step = 64,
     .run = run,
     .invert = invert,
     .push_down = push_down,

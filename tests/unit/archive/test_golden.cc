@@ -11,6 +11,7 @@
 #include <map>
 #include <sstream>
 
+#include "archive/bases.h"
 #include "archive/format.h"
 #include "archive/layout.h"
 #include "archive/reader.h"
@@ -33,8 +34,8 @@ using enum SegmentKind;
 bool accepting() { return ::getenv("BREVIS_ACCEPT") != nullptr; }
 
 Result<ByteVector> read_archive(const std::string& path) {
-  BREVIS_ASSIGN(File file, File::open(path));
-  BREVIS_ASSIGN(const auto reader, Reader::open(std::move(file)));
+  DirectoryFinder finder;
+  BREVIS_ASSIGN(const auto reader, open_with_bases(path, finder));
   ByteVector out(reader->header().original_size);
   BREVIS_TRY(read_range(*reader, {0, out.size()}, out));
   return out;
@@ -140,7 +141,54 @@ struct Golden {
   std::string name;
   std::vector<PackPart> parts;
   bool table_sets = false;
+  std::string base{};  // of an archive that stands on another: that golden's name
 };
+
+// The first golden's bytes are what the second one's bases give: equal, as a difference in each way, and patched.
+std::vector<PackPart> base_parts() {
+  return {{prefix, random_bytes(40, 60), "u8 = literal(raw)"},
+          {tensor, gaussian_words(Dtype::BF16, 3000, 61), "u16 = literal(zstd)", 0},
+          {tensor, gaussian_words(Dtype::F32, 1500, 62), "u32 = literal(raw)", 1}};
+}
+
+std::vector<PackPart> on_base_parts() {
+  const ByteVector base = joined(base_parts());
+  const auto part = [&](uint64_t at, uint64_t n) {
+    return ByteVector(base.begin() + static_cast<ptrdiff_t>(at), base.begin() + static_cast<ptrdiff_t>(at + n));
+  };
+  const auto moved = [&](uint64_t at, uint64_t n, unsigned lane, uint64_t seed) {
+    ByteVector bytes = part(at, n);
+    const ByteVector noise = random_bytes(n, seed);
+    for (size_t i = 0; i < n; i += lane) bytes[i] = static_cast<uint8_t>(bytes[i] + noise[i] % 9);
+    return bytes;
+  };
+  ByteVector patched = part(6040, 6000);
+  for (size_t i = 40; i < patched.size(); i += 900) patched[i] ^= 0x81;
+  const ByteVector equal = part(6040, 2000), head = part(40, 100);
+  ByteVector joint = head;
+  joint.insert(joint.end(), equal.begin(), equal.end());
+  std::vector<PackPart> parts = {{prefix, random_bytes(40, 63), "u8 = literal(raw)"}};
+  const char* const ways[] = {"order", "xor", "add", "sub"};
+  for (uint32_t i = 0; i < 4; ++i) {
+    const std::string way = ways[i];
+    parts.push_back({tensor,
+                     moved(40, 6000, 2, 64 + i),
+                     "u16 = combine(" + way + "; map(zigzag, 0; literal(packed)), base)",
+                     i,
+                     -1,
+                     {{0, {40, 6000}}},
+                     part(40, 6000)});
+  }
+  parts.push_back({tensor,
+                   patched,
+                   "u32 = patch(base, literal(packed), literal(raw))",
+                   4,
+                   -1,
+                   {{0, {6040, 6000}}},
+                   part(6040, 6000)});
+  parts.push_back({tensor, joint, "u16 = base", 5, -1, {{0, {40, 100}}, {0, {6040, 2000}}}, {}});
+  return parts;
+}
 
 std::vector<Golden> goldens() {
   return {
@@ -152,6 +200,8 @@ std::vector<Golden> goldens() {
       {"transpose", transpose_parts()},
       {"bundles", bundle_parts()},
       {"table_sets", codec_parts(), true},
+      {"base", base_parts()},
+      {"on_base", on_base_parts(), false, "base"},
   };
 }
 
@@ -311,6 +361,10 @@ TEST_CASE("goldens: archives of version 1 give their files") {
       const TempDir dir;
       SimplePackOptions options;
       options.table_sets = golden.table_sets;
+      if (!golden.base.empty()) {
+        const auto base = Reader::open(File::open(test_data("golden/v1/" + golden.base + ".brv")).value()).value();
+        options.bases = {{base->header().id, base->manifest().original_size, 0, golden.base + ".brv"}};
+      }
       REQUIRE(simple_pack(dir / "a.brv", golden.parts, options));
       write_file(path, read_file(dir / "a.brv"));
       lines[golden.name] = described(golden.name, joined(golden.parts));

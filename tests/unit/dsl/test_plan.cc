@@ -28,6 +28,7 @@ std::string planned(std::string_view text, uint64_t words, std::vector<uint64_t>
       case Piece::Kind::frame: out << 'f' << piece.region << '.' << piece.frame; break;
       case Piece::Kind::fill: out << '=' << piece.value << '/' << piece.step; break;
       case Piece::Kind::ref: out << 'r'; break;
+      case Piece::Kind::base: out << 'b'; break;
       case Piece::Kind::copy: out << 'c'; break;
     }
     out << '+' << piece.source << ':' << piece.length;

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Archives that are packed against: which bytes of their originals are like a tensor (same name, dtype and shape), and
+// which are equal to a stream (same digest; the caller compares before he believes it).
+//
+// Errors:  of opening an archive or one it stands on; invalid_argument for one that stands on too many already.
+// Threads: read() may be called from several threads; everything else from one at a time. Owns: open archives.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "archive/bases.h"
+#include "archive/layout.h"
+#include "brevis/model.h"
+#include "pack/records.h"
+#include "pack/source.h"
+
+namespace brevis::pack {
+
+class Bases {
+ public:
+  explicit Bases(std::vector<std::string> roots);
+
+  // An archive, or every archive below a directory. `similar`: its tensors are likes; else only equals are looked for.
+  Status add(const std::string& path, bool similar);
+  bool empty() const { return archives_.empty(); }
+  // Of all ids, in the order in which they were added.
+  Digest digest() const;
+
+  // Where the tensor's like is; `file`: name of the file it is in, which decides among several.
+  std::optional<archive::BaseSpan> like(const TensorInfo& tensor, const std::string& file) const;
+  // Streams of that digest and length.
+  std::vector<archive::BaseSpan> equals(const Digest& digest, uint64_t bytes) const;
+  // Bytes [offset, offset + out.size()) of spans put one after the other.
+  Status read(const std::vector<archive::BaseSpan>& spans, uint64_t offset, MutByteSpan out) const;
+
+  // The base as an archive at `target` shall name it.
+  archive::Base describe(uint32_t base, const std::string& target) const;
+  const std::string& path(uint32_t base) const { return archives_[base].reader->file().path(); }
+
+ private:
+  struct Opened {
+    std::shared_ptr<const archive::Reader> reader;
+    std::unique_ptr<Guarded<std::vector<std::unique_ptr<archive::RangeReader>>>> spare;
+  };
+  Status add_archive(const std::string& path, bool similar);
+  Status index(uint32_t number, bool similar);
+
+  archive::DirectoryFinder finder_;
+  std::vector<Opened> archives_;
+  using Shape = std::tuple<std::string, Dtype, std::vector<uint64_t>>;
+  std::map<Shape, std::vector<archive::BaseSpan>> by_name_;
+  std::map<std::pair<Digest, uint64_t>, std::vector<archive::BaseSpan>> by_digest_;
+};
+
+// Gives every plan of one tensor its like, and parts bundles into members that equal their like, members that have one,
+// and the others. Reads small tensors. Errors: those of reading.
+Status find_likes(const Bases& bases, const Source& source, const Verdict& verdict, std::vector<RecordPlan>& plans);
+
+}  // namespace brevis::pack
