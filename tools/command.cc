@@ -55,7 +55,17 @@ constexpr std::array kKnownNames = {"ALLOW_TRUNCATED",
                                     "PRIOR",
                                     "SAVE_PRIOR",
                                     "WITHOUT",
-                                    "TRACE"};
+                                    "TRACE",
+                                    "BASE",
+                                    "BASE_PATH",
+                                    "CHAIN",
+                                    "DEDUPE",
+                                    "FLATTEN",
+                                    "NEEDED_BY",
+                                    "REBASE",
+                                    "REPLACE",
+                                    "RESUME",
+                                    "SHARD"};
 // Names that others of the house read: kernels, tests, scripts, the mount.
 constexpr std::array kOtherNames = {
     "CPU",        "BUILD",     "CORPUS",       "FAULT",          "TEST_DATA",     "ACCEPT",      "SOURCE", "MOUNTPOINT",

@@ -5,7 +5,8 @@ import re
 
 from cli_case import CliCase, main, model
 
-COMMANDS = ["ls", "inspect", "fsck", "extract", "cat", "diff", "bench", "stats", "add", "remove", "replace", "warm"]
+COMMANDS = ["ls", "inspect", "fsck", "extract", "cat", "diff", "bench", "stats", "add", "remove", "replace", "warm",
+            "cache"]
 MAN = pathlib.Path(__file__).resolve().parents[2] / "docs" / "man"
 COMPLETIONS = MAN.parents[1] / "packaging" / "completions"
 LONG = re.compile(r"--([a-z0-9][a-z0-9-]*)")
@@ -90,11 +91,6 @@ class Usage(CliCase):
                      ["x", "--memory", "99999999999999999999"], ["x", "--memory", "0"], ["x", "--search", "maybe"],
                      ["x", "--profile", "slow"], ["x", "--expansions", "-1"], ["x", "--without"]):
             self.fails(self.pack(*args), 2, "brevis-pack")
-
-    def test_options_to_come_are_refused_not_ignored(self):
-        self.write("m.safetensors", model())
-        for option in ("--base=x", "--chain", "--dedupe", "--resume", "--replace", "--shard=0/2"):
-            self.fails(self.pack("m.safetensors", "-o", "x.brv", option), 2, option.split("=")[0])
 
     def test_a_path_may_begin_with_a_dash(self):
         self.write("-m.safetensors", model())
