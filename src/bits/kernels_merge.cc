@@ -131,7 +131,8 @@ void merge_fields(const FieldMerge& merge, uint8_t* out, size_t count) {
     const size_t some = std::min(count - first, kTile);
     std::fill_n(words, some, static_cast<Word>(merge.fixed));
     for (size_t k = 0; k < merge.lane_count; ++k) {
-      const auto& [in, shift] = merge.lanes[k];
+      const ConstWords in = merge.lanes[k].words;  // no bindings: lambdas capture them only as of clang 16
+      const unsigned shift = merge.lanes[k].shift;
       visit_lane(in.width, [&]<class Field>(Field) {
         if constexpr (sizeof(Field) <= sizeof(Word)) or_field(words, in.as<Field>().data() + first, some, shift);
       });
