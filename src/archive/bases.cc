@@ -10,7 +10,6 @@
 namespace brevis::archive {
 namespace {
 
-constexpr unsigned kMaxTreeDepth = 128;
 constexpr std::string_view kSuffix = ".brv";
 
 std::string directory_of(const std::string& path) {
@@ -30,15 +29,14 @@ Result<Header> header_of(const File& file) {
 }
 
 // What cannot be read is left out: a base that is in there stays missing, and that is told.
-void list_archives(const std::string& directory, unsigned depth, std::multimap<Digest, std::string>& out) {
-  if (depth > kMaxTreeDepth) return;
+void list_archives(const std::string& directory, unsigned levels, std::multimap<Digest, std::string>& out) {
   const auto entries = list_directory_at(AT_FDCWD, directory);
   if (!entries) return;
   for (const DirEntry& entry : *entries) {
     const std::string path = below(directory, entry.name);
     const auto stat = stat_at(AT_FDCWD, path, false);
     if (!stat) continue;
-    if (stat->is_directory()) list_archives(path, depth + 1, out);
+    if (stat->is_directory() && levels > 0) list_archives(path, levels - 1, out);
     if (!stat->is_regular() || !entry.name.ends_with(kSuffix)) continue;
     const auto file = File::open(path);
     if (!file) continue;
@@ -56,7 +54,7 @@ std::string base_name(const Base& base) {
 std::shared_ptr<const DirectoryFinder::Found> DirectoryFinder::listed(const std::string& root) {
   if (auto known = state_.with([&](State& state) { return state.listed[root]; })) return known;
   const auto fresh = std::make_shared<Found>();
-  list_archives(root, 0, *fresh);
+  list_archives(root, kMaxTreeDepth, *fresh);
   state_.with([&](State& state) { state.listed[root] = fresh; });
   return fresh;
 }
@@ -128,10 +126,10 @@ Result<std::shared_ptr<const Reader>> DirectoryFinder::find(const Base& base, co
                                          "with --base-path");
 }
 
-std::vector<std::string> needed_by(const std::string& root, const Digest& id) {
+std::vector<std::string> needed_by(const std::string& root, const Digest& id, unsigned levels) {
   std::vector<std::string> out;
   std::multimap<Digest, std::string> all;
-  list_archives(root, 0, all);
+  list_archives(root, levels, all);
   for (const auto& [own, path] : all) {
     auto file = File::open(path);
     if (!file) continue;

@@ -47,8 +47,10 @@ class DirectoryFinder final : public BaseFinder {
   Guarded<State> state_;
 };
 
-// Archives below a directory that stand on the one of this id, sorted. What cannot be read is left out.
-std::vector<std::string> needed_by(const std::string& root, const Digest& id);
+// Archives below a directory, at most so many directories down, that stand on the one of this id, sorted. What cannot
+// be read is left out.
+constexpr unsigned kMaxTreeDepth = 128;
+std::vector<std::string> needed_by(const std::string& root, const Digest& id, unsigned levels = kMaxTreeDepth);
 
 // Opens a file by path with its bases. Errors: as Reader::open.
 Result<std::shared_ptr<const Reader>> open_with_bases(const std::string& path, BaseFinder& finder);

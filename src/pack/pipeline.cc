@@ -6,8 +6,6 @@
 
 #include <chrono>
 
-#include <filesystem>
-
 #include "archive/bases.h"
 #include "archive/format.h"
 #include "base/io.h"
@@ -16,6 +14,7 @@
 #include "dsl/text.h"
 #include "dsl/verify.h"
 #include "pack/inventory.h"
+#include "pack/overwriting.h"
 #include "pack/pack_file.h"
 #include "pack/planning.h"
 
@@ -86,7 +85,7 @@ Status make_link(const Item& item, bool overwrite) {
 }
 
 // Everything but packing.
-PackedFile plain_item(const PackOptions& options, const Item& item) {
+PackedFile plain_item(const PackOptions& options, const Inventory& inventory, const Item& item) {
   PackedFile out;
   out.source = item.source;
   out.target = item.target;
@@ -100,8 +99,11 @@ PackedFile plain_item(const PackOptions& options, const Item& item) {
     out.resumed = true;
     return out;
   }
-  if (!options.dry_run && item.action == PackAction::copied) done = copy_file(item, options.force);
-  if (!options.dry_run && item.action == PackAction::linked) done = make_link(item, options.force || options.resume);
+  const bool writes = item.action == PackAction::copied || item.action == PackAction::linked;
+  if (writes && options.force && !options.dry_run) done = pack::check_overwrites(options, inventory, nullptr, item);
+  if (done && !options.dry_run && item.action == PackAction::copied) done = copy_file(item, options.force);
+  if (done && !options.dry_run && item.action == PackAction::linked)
+    done = make_link(item, options.force || options.resume);
   if (!done) {
     out.action = PackAction::failed;
     out.error = std::move(done).error();
@@ -152,19 +154,6 @@ class BasesOfRun {
   size_t group_ = 0;
 };
 
-// An archive keeps its id for those that stand on it: it is not packed anew under their feet.
-Status refuse_needed(const Item& item) {
-  BREVIS_ASSIGN(File file, File::open(item.source));
-  BREVIS_ASSIGN(const auto reader, archive::Reader::open(std::move(file)));
-  const std::string directory = std::filesystem::path(item.source).parent_path().string();
-  const auto users = archive::needed_by(directory.empty() ? "." : directory, reader->header().id);
-  if (users.empty()) return {};
-  return make_error(Errc::invalid_argument,
-                    "'" + item.source + "' is the base of '" + users.front() + "'" +
-                        (users.size() > 1 ? " and " + std::to_string(users.size() - 1) + " more" : "") +
-                        ": make those stand alone first (--flatten), or write elsewhere (-o)");
-}
-
 // `made`: those that were not there before and copy a source's.
 Status make_all(const Inventory& inventory, std::vector<const Directory*>& made) {
   for (const Directory& directory : inventory.directories) {
@@ -184,24 +173,35 @@ PackedFile failed_item(const Item& item, Error error) {
   return out;
 }
 
-PackedFile pack_item(pack::FileContext& context, BasesOfRun& run, const Item& item) {
+PackedFile skipped_item(const pack::FileContext& context, const Item& item) {
+  PackedFile out;
+  out.source = item.source;
+  out.target = item.target;
+  out.action = PackAction::skipped;
+  out.bytes_in = item.bytes;
+  if (context.on_progress) static_cast<void>(context.on_progress(item.bytes, 0));
+  return out;
+}
+
+PackedFile pack_item(pack::FileContext& context, BasesOfRun& run, const Inventory& inventory, const Item& item) {
   const PackOptions& options = *context.options;
   const auto bases = run.of(item);
   if (!bases) return failed_item(item, bases.error());
   context.bases = *bases;
-  if (options.from_archives && item.source == item.target && !options.dry_run)
-    if (const Status free = refuse_needed(item); !free) return failed_item(item, free.error());
   const pack::FileJob job{item.source, item.target, options.from_archives, item.in_tree};
   if (options.resume && pack::is_packed_already(context, job)) {
-    PackedFile out;
-    out.source = item.source;
-    out.target = item.target;
-    out.action = PackAction::skipped;
+    PackedFile out = skipped_item(context, item);
     out.resumed = true;
-    out.bytes_in = item.bytes;
-    if (context.on_progress) static_cast<void>(context.on_progress(item.bytes, 0));
     return out;
   }
+  if (options.from_archives && item.in_tree && item.source == item.target && pack::is_base_itself(*bases, item)) {
+    PackedFile out = skipped_item(context, item);
+    out.warning = "a base itself: left as it is";
+    return out;
+  }
+  if ((options.force || item.source == item.target) && !options.dry_run)
+    if (const Status free = pack::check_overwrites(options, inventory, *bases, item); !free)
+      return failed_item(item, free.error());
   return pack::pack_file(context, job);
 }
 
@@ -255,10 +255,10 @@ Result<PackReport> pack_files(const PackOptions& options) {
   for (const Item& item : inventory.items) {
     progress.file = item.source;
     if (item.action == PackAction::packed) {
-      add_up(report, pack_item(context, bases, item));
+      add_up(report, pack_item(context, bases, inventory, item));
       if (report.files.back().action == PackAction::packed || report.files.back().resumed) bases.packed(item.target);
     } else {
-      add_up(report, plain_item(options, item));
+      add_up(report, plain_item(options, inventory, item));
       if (item.action == PackAction::copied) progress.bytes_done += item.bytes;
     }
     const auto& error = report.files.back().error;

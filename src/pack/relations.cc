@@ -31,6 +31,11 @@ bool is_plain(const std::string& text) {
   return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; });
 }
 
+bool stands_on(const archive::Reader& reader, const Digest& id) {
+  return reader.header().id == id || std::any_of(reader.bases().begin(), reader.bases().end(),
+                                                 [&](const auto& base) { return stands_on(*base, id); });
+}
+
 }  // namespace
 
 Bases::Bases(std::vector<std::string> roots) : finder_(std::move(roots)) {}
@@ -75,6 +80,11 @@ Status Bases::index(uint32_t number, bool similar) {
       by_digest_[{record.digest, segment.length}].push_back({number, {segment.offset, segment.length}});
   }
   return {};
+}
+
+bool Bases::include(const Digest& id) const {
+  return std::any_of(archives_.begin(), archives_.end(),
+                     [&](const Opened& opened) { return stands_on(*opened.reader, id); });
 }
 
 Digest Bases::digest() const {

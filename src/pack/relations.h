@@ -25,6 +25,8 @@ class Bases {
   // An archive, or every archive below a directory. `similar`: its tensors are likes; else only equals are looked for.
   Status add(const std::string& path, bool similar);
   bool empty() const { return archives_.empty(); }
+  // Whether one of them, or of what they stand on, has the id.
+  bool include(const Digest& id) const;
   // Of all ids, in the order in which they were added.
   Digest digest() const;
 

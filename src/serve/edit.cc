@@ -78,15 +78,15 @@ Error shown_as(const Error& error, const std::string& from, const std::string& t
   return Error(error.kind(), std::move(message), error.os_errno());
 }
 
-Result<Digest> check_archive(const File& file) {
+Result<std::shared_ptr<const archive::Reader>> check_archive(const File& file) {
   BREVIS_ASSIGN(File copy, duplicate(file));
-  BREVIS_ASSIGN(const auto reader, archive::Reader::open(std::move(copy)));
-  return reader->header().id;
+  return archive::Reader::open(std::move(copy));
 }
 
-// An archive that others of the tree stand on stays, unless one of the same id takes its place.
+// An archive that others of the tree, or its successor, stand on stays, unless one of the same id takes its place.
+// `successor` may be null.
 Status check_not_needed(int source_fd, const std::string& source_path, const std::string& path,
-                        const std::optional<Digest>& successor) {
+                        const archive::Reader* successor) {
   const auto file = open_beneath(source_fd, path, false);
   if (!file) return {};
   ByteVector first(archive::kHeaderBytes);
@@ -94,7 +94,13 @@ Status check_not_needed(int source_fd, const std::string& source_path, const std
   if (!got) return {};
   first.resize(*got);
   const auto header = archive::parse_header(first);
-  if (!header || header->id == successor) return {};
+  if (!header || (successor != nullptr && header->id == successor->header().id)) return {};
+  if (successor != nullptr)
+    for (const archive::Base& base : successor->manifest().bases)
+      if (base.id == header->id)
+        return make_error(Errc::invalid_argument, quoted(source_path, path) +
+                                                      " is the base of what would take its place: add that under "
+                                                      "another name, or make it stand alone (brevis-pack --flatten)");
   const std::string root = "/proc/self/fd/" + std::to_string(source_fd) + "/.";
   const std::vector<std::string> users = archive::needed_by(root, header->id);
   if (users.empty()) return {};
@@ -147,9 +153,9 @@ Result<uint64_t> put(const PutRequest& request) {
   if (!stat.is_regular())
     return make_error(Errc::invalid_argument, "what is to become '" + request.path + "' is no regular file");
   const bool is_archive = name.ends_with(kArchiveSuffix) && name.size() > kArchiveSuffix.size();
-  std::optional<Digest> id;
+  std::shared_ptr<const archive::Reader> successor;
   if (is_archive) {
-    BREVIS_ASSIGN(id, check_archive(from));
+    BREVIS_ASSIGN(successor, check_archive(from));
   }
 
   UniqueFd at;
@@ -159,7 +165,8 @@ Result<uint64_t> put(const PutRequest& request) {
     BREVIS_ASSIGN(at, make_directories_beneath(request.source_fd, directory));
   }
   BREVIS_TRY(check_target(request, at.get(), name));
-  if (request.replace) BREVIS_TRY(check_not_needed(request.source_fd, request.source_path, request.path, id));
+  if (request.replace)
+    BREVIS_TRY(check_not_needed(request.source_fd, request.source_path, request.path, successor.get()));
   const std::string folder = "/proc/self/fd/" + std::to_string(at.get());
   const auto write = [&]() -> Status {
     BREVIS_ASSIGN(AtomicFile to, AtomicFile::create(folder + "/" + name, request.replace));
@@ -190,7 +197,7 @@ Result<std::string> remove(int source_fd, const std::string& source_path, const 
   const std::string whole = directory.empty() ? target : directory + "/" + target;
   if (stat->is_directory())
     return make_error(Errc::invalid_argument, quoted(source_path, whole) + " is a directory: name the files in it");
-  BREVIS_TRY(check_not_needed(source_fd, source_path, whole, std::nullopt));
+  BREVIS_TRY(check_not_needed(source_fd, source_path, whole, nullptr));
   if (::unlinkat(at.get(), target.c_str(), 0) != 0)
     return Error::from_errno(errno, "removing " + quoted(source_path, whole));
   ::fsync(at.get());  // best effort: the name is gone either way

@@ -98,6 +98,32 @@ class Relations(CliCase):
         for step in (1, 2):
             self.assertEqual(self.good(self.brevis("cat", self.archive(step))).out, originals[step])
 
+    def holds(self, originals):
+        for step, data in enumerate(originals):
+            self.assertEqual(self.good(self.brevis("cat", self.archive(step))).out, data)
+
+    # Z09: nothing takes the place of an archive that others stand on, those in the directories beside it included
+    def test_bases_stay(self):
+        originals = self.series()
+        first, second, last = (self.archive(step) for step in range(3))
+        for arguments in (("run/step-2/model.safetensors", "-o", first, "--force"),
+                          ("run/step-2", "-o", "out/step-0", "--force"),
+                          ("run/step-2/model.safetensors", "--base", first, "-o", first, "--force"),
+                          ("--flatten", second), ("--flatten", last, "-o", first, "--force"),
+                          ("--rebase", last, first), ("--rebase", last, second), ("--rebase", last, last)):
+            self.fails(self.pack(*arguments), 73, "base of")
+            self.holds(originals)
+        # A directory that holds the base itself: all but that are packed anew.
+        run = self.good(self.pack("--rebase", first, "out", "--json"))
+        self.assertEqual([f["source"] for f in run.json["files"] if f["action"] == "skipped"],
+                         ["out/step-0/model.safetensors.brv"])
+        self.holds(originals)
+        # The whole series may be written again, one with a copy of its own is no reason to refuse.
+        shutil.copytree(self.dir / "out", self.dir / "copy")
+        self.good(self.pack(*[f"run/step-{step}" for step in range(3)], "--chain", "-o", "out", "--force"))
+        self.good(self.pack("--flatten", "copy"))
+        self.holds(originals)
+
     # I04: a second run packs what the first did not
     def test_long_runs(self):
         originals = snapshots(4)

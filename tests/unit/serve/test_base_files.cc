@@ -204,6 +204,16 @@ TEST_CASE("a base that others need is neither removed nor replaced") {
   CHECK_FALSE(put_file(request));
   request.file_fd = same.fd();
   CHECK(put_file(request));
+
+  // Nothing in the tree stands on this one, but what would take its place does.
+  stdfs::rename(tree / "step-3.brv", apart / "step-3.brv");
+  const File dependent = File::open(apart / "step-3.brv").value();
+  request.path = "step-2.brv";
+  request.file_fd = dependent.fd();
+  const auto itself = put_file(request);
+  REQUIRE_FALSE(itself);
+  CHECK(itself.error().message().find("is the base of what would take its place") != std::string::npos);
+  stdfs::rename(apart / "step-3.brv", tree / "step-3.brv");
   tree.serve();
   CHECK(tree.contents("step-3") == originals[3]);
 }
