@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 
 namespace brevis {
 namespace {
@@ -25,13 +27,19 @@ bool tell_pipe(int fd, ByteSpan bytes) {
   return true;
 }
 
-[[noreturn]] void be_the_child(int pipe, const std::function<bool(const Tell&)>& work) {
+[[noreturn]] void be_the_child(int pipe, pid_t parent, const std::function<bool(const Tell&)>& work) {
+  // Should the parent be killed, nobody waits for the work any more; and its locks must not live on in here.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  if (pipe > STDERR_FILENO + 1) ::close_range(STDERR_FILENO + 1, static_cast<unsigned>(pipe) - 1, 0);
+  ::close_range(static_cast<unsigned>(std::max(pipe, STDERR_FILENO)) + 1, UINT_MAX, 0);
   // A crash is expected: by default action, without a core file, without a word.
   for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGPIPE}) ::signal(number, SIG_DFL);
   const struct rlimit none {};
   ::setrlimit(RLIMIT_CORE, &none);
   const int quiet = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (quiet >= 0) ::dup2(quiet, STDERR_FILENO);
+  if (quiet > STDERR_FILENO) ::close(quiet);
   bool fine = false;
   try {
     fine = work([pipe](ByteSpan bytes) { return tell_pipe(pipe, bytes); });
@@ -68,6 +76,7 @@ bool listen(int fd, size_t limit, unsigned seconds, ByteVector& heard) {
 Result<ByteVector> run_apart(const std::function<bool(const Tell&)>& work, size_t limit_bytes, unsigned seconds) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno(errno, "making a pipe");
+  const pid_t self = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) {
     const int failed = errno;
@@ -75,8 +84,7 @@ Result<ByteVector> run_apart(const std::function<bool(const Tell&)>& work, size_
     return Error::from_errno(failed, "starting a process");
   }
   if (child == 0) {
-    ::close(ends[0]);
-    be_the_child(ends[1], work);
+    be_the_child(ends[1], self, work);
   }
   ::close(ends[1]);
   ByteVector heard;

@@ -4,8 +4,10 @@
 // is told.
 //
 // Errors:  corrupt when the work ended in a crash, took too long, or said more than the limit; what the work returned.
-// Threads: forks; best before others run. The work may use what a child after a fork may: no locks of other threads.
-// Owns:    the child, which is gone on return.
+// Threads: forks; best before others run. The work may use what a child after a fork may: no locks of other threads;
+// and
+//          no files that were open, but the standard ones.
+// Owns:    the child, which is gone on return, and ends with its parent.
 #pragma once
 
 #include <functional>
