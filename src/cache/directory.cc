@@ -89,21 +89,26 @@ bool CacheDirectory::of_this_version() const {
 Result<std::vector<IndexRecord>> CacheDirectory::records() const {
   BREVIS_ASSIGN(const std::vector<uint64_t> numbers, index_numbers());
   Status failed;
+  bool any = false;
   for (const uint64_t number : numbers) {
     // One that was begun when its process died is empty, and the one before it still counts.
     auto found = read_index(in(std::string(kIndex) + std::to_string(number)));
     if (found && !found->empty()) return found;
+    any = any || found;
     if (!found) failed = found.error();
   }
-  if (!failed) return failed.error();
+  if (!failed && !any) return failed.error();
   return std::vector<IndexRecord>();
 }
 
 Result<std::vector<IndexRecord>> CacheDirectory::load(std::string& why) {
   BREVIS_ASSIGN(const std::vector<std::string> names, own_names());
+  // A first start that was killed leaves a stamp or an index half made: nothing is lost then.
+  const bool holds_frames =
+      std::any_of(names.begin(), names.end(), [](const auto& name) { return name.starts_with(kBlocks); });
   if (names.empty() || !of_this_version()) {
     if (!names.empty()) {
-      why = "what is there is of another version or damaged";
+      if (holds_frames) why = "what is there is of another version or damaged";
       BREVIS_TRY(clear());
     }
     BREVIS_ASSIGN(const File stamp, open_own_at(fd_.get(), kStamp, in(kStamp), true));
@@ -113,7 +118,7 @@ Result<std::vector<IndexRecord>> CacheDirectory::load(std::string& why) {
   }
   auto found = records();
   if (found) return found;
-  why = found.error().message();
+  if (holds_frames) why = found.error().message();
   BREVIS_TRY(clear());
   return load(why);
 }

@@ -326,6 +326,8 @@ TEST_CASE("killed at any time: the next start has right frames or none") {
   const std::string place = folder / "c";
   uint64_t survived = 0;
   for (int round = 0; round < 10; ++round) {
+    int settled[2];
+    REQUIRE(pipe2(settled, O_CLOEXEC) == 0);
     const pid_t child = fork();
     if (child == 0) {
       auto disk = Disk::open({place, 6 * kMiB, Admission::always});
@@ -334,14 +336,22 @@ TEST_CASE("killed at any time: the next start has right frames or none") {
         auto block = store.allocate(kFrame);
         fill(n % 30, {block->data(), kFrame});
         (*disk)->offer(key(n % 30), block, 1);
-        if (n % 8 == 7) (*disk)->settle();
+        if (n % 8 == 7) {
+          (*disk)->settle();
+          (void)!write(settled[1], "x", 1);
+        }
       }
       _exit(3);
     }
+    close(settled[1]);
+    // Every other round not before frames are on disk, however slow the machine is.
+    char begun = 0;
+    if (round % 2 == 1) CHECK(read(settled[0], &begun, 1) == 1);
     usleep(20'000 + 7'000 * static_cast<unsigned>(round));
     kill(child, SIGKILL);
     int status;
     waitpid(child, &status, 0);
+    close(settled[0]);
     REQUIRE(WIFSIGNALED(status));
     Cache cache(place, 6 * kMiB);
     for (uint64_t n = 0; n < 30; ++n) survived += cache.has(n);
@@ -349,6 +359,24 @@ TEST_CASE("killed at any time: the next start has right frames or none") {
     CHECK(cache.disk->counters().rebuilds == 0);
   }
   CHECK(survived > 10);
+}
+
+TEST_CASE("killed at the first start: what is half made is finished without a word") {
+  TempDir folder;
+  const std::string place = folder / "c";
+  REQUIRE(mkdir(place.c_str(), 0700) == 0);
+  close(creat((place + "/brevis.cache").c_str(), 0600));
+  {
+    Cache cache(place);
+    CHECK(cache.disk->counters().rebuilds == 0);
+  }
+  for (const std::string& name : names(place))
+    if (name.starts_with("brevis.index")) REQUIRE(truncate((place + "/" + name).c_str(), 0) == 0);
+  Cache cache(place);
+  CHECK(cache.disk->counters().rebuilds == 0);
+  cache.put(1);
+  cache.disk->settle();
+  CHECK(cache.has(1));
 }
 
 TEST_CASE("a cache is listed, checked and emptied from outside") {
