@@ -36,11 +36,8 @@ uint64_t frames_for(uint64_t words, uint64_t frame_words) {
   return frame_words == 0 ? 1 : (words + frame_words - 1) / frame_words;
 }
 
-// Cost of a histogram's words under one codec; kNever when it cannot serve them or would reach `limit`. Training tables
-// is what planning spends its time on, so it is only done where the entropy leaves room below the limit.
-uint64_t order0_cost(const codec::CodecSpec& spec, const Histogram& histogram, uint64_t entropy, uint64_t frames,
-                     uint64_t limit) {
-  if (spec.id == CodecId::zstd || !spec.accepts(histogram.width)) return kNever;
+// What it costs beside payload and table.
+uint64_t upkeep_cost(const codec::CodecSpec& spec, const Histogram& histogram, uint64_t frames) {
   const uint64_t words = histogram.total();
   uint64_t cost = frames * frame_bytes(spec.id, words / std::max<uint64_t>(frames, 1)) * 8 * kBit +
                   words * codec_decode_cost(spec.id);
@@ -49,6 +46,15 @@ uint64_t order0_cost(const codec::CodecSpec& spec, const Histogram& histogram, u
     for (const auto& [word, count] : histogram.counts) usual = std::max(usual, count);
     cost += (words - usual) * kSparsePrice;
   }
+  return cost;
+}
+
+// Cost of a histogram's words under one codec; kNever when it cannot serve them or would reach `limit`. Training tables
+// is what planning spends its time on, so it is only done where the entropy leaves room below the limit.
+uint64_t order0_cost(const codec::CodecSpec& spec, const Histogram& histogram, uint64_t entropy, uint64_t frames,
+                     uint64_t limit) {
+  if (spec.id == CodecId::zstd || !spec.accepts(histogram.width)) return kNever;
+  uint64_t cost = upkeep_cost(spec, histogram, frames);
   codec::TablePtr table;
   if (spec.needs_table) {
     if (cost + entropy + histogram.counts.size() * kLeastTableBits * kBit >= limit) return kNever;
@@ -271,6 +277,22 @@ uint64_t entropy_cost(const Histogram& histogram) {
   for (const auto& [word, count] : histogram.counts)
     sum += static_cast<unsigned __int128>(count) * (log_total - std::min<uint64_t>(log_total, bits::log2_near(count)));
   return static_cast<uint64_t>(sum >> (bits::kLog2Bits - 8));
+}
+
+uint64_t least_literal_cost(const Histogram& histogram, uint64_t frame_words) {
+  const uint64_t words = histogram.total(), frames = frames_for(words, frame_words);
+  // Logarithms are near to a few units of 2^-16 a word.
+  const uint64_t entropy = entropy_cost(histogram);
+  const uint64_t least = entropy - std::min(entropy, words / 64 + 1) + histogram.counts.size() * kLeastTableBits * kBit;
+  uint64_t best = kNever;
+  for (const codec::CodecSpec* spec : codec::all_codecs()) {
+    if (spec->id == CodecId::zstd || !spec->accepts(histogram.width)) continue;
+    if (spec->needs_table)
+      best = std::min(best, upkeep_cost(*spec, histogram, frames) + least);
+    else
+      best = std::min(best, order0_cost(*spec, histogram, entropy, frames, kNever));
+  }
+  return best;
 }
 
 std::optional<uint64_t> cost_under(const dsl::BoundProgram& bound, const Histogram& histogram) {

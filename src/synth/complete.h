@@ -41,6 +41,9 @@ uint64_t slow_decode_price();
 // What no order-0 code of the words can beat, 1/256 bits, rounded down.
 uint64_t entropy_cost(const codec::Histogram& histogram);
 
+// What no order-0 codec can beat for these words, tables and all, found without training one.
+uint64_t least_literal_cost(const codec::Histogram& histogram, uint64_t frame_words);
+
 // Cost of a stream with these statistics under a one-region program and tables that exist already (tables and frames
 // free); nullopt when they cannot express it or statistics do not reach every literal.
 std::optional<uint64_t> cost_under(const dsl::BoundProgram& bound, const codec::Histogram& histogram);

@@ -18,7 +18,7 @@ struct Stack {
   uint32_t below;  // kNone: nothing
   uint8_t parent, slot, depth;
   uint32_t count;
-  uint64_t literals;  // cost of closing all
+  uint64_t literals;  // closing all costs that at least
   uint64_t expected;
 };
 
@@ -44,7 +44,7 @@ struct Open {
 class Searcher {
  public:
   Searcher(TargetPool& pool, const Grammar& grammar, const Prior& prior, const SearchLimits& limits)
-      : pool_(pool), grammar_(grammar), prior_(prior), limits_(limits), unit_(pool.leaf(TargetPool::kRoot).cost) {}
+      : pool_(pool), grammar_(grammar), prior_(prior), limits_(limits), unit_(pool.least_leaf(TargetPool::kRoot)) {}
 
   Searched run(std::span<const dsl::Expr> incumbents) {
     for (const dsl::Expr& expr : incumbents)
@@ -69,7 +69,7 @@ class Searcher {
     const std::tuple key{target, below, parent, slot, depth};
     const auto found = stack_ids_.find(key);
     if (found != stack_ids_.end()) return found->second;
-    const uint64_t literal = pool_.leaf(target).cost;
+    const uint64_t literal = pool_.least_leaf(target);
     const uint64_t share = prior_.expected(context(target, parent, slot, depth));
     Stack top{target, below, parent, slot, depth, 1, literal, literal / Prior::kWhole * share};
     if (below != kNone) {
@@ -119,6 +119,9 @@ class Searcher {
     return state.closed + (state.stack == kNone ? 0 : stacks_[state.stack].count * kNodeCost);
   }
 
+  // Complete programs from this cost on need not be found.
+  uint64_t most() const { return best_.empty() ? limits_.below : std::min(limits_.below, best_.front().cost); }
+
   void queue(uint32_t state, uint32_t next) {
     const auto& order = order_of(stacks_[states_[state].stack]);
     if (next < order.size()) open_.push({priority(states_[state], order[next].first), serial_++, state, next});
@@ -158,7 +161,7 @@ class Searcher {
     const Open top = open_.top();
     open_.pop();
     const State state = states_[top.state];
-    if (!best_.empty() && bound(state) >= best_.front().cost) {
+    if (bound(state) >= most()) {
       ++trace_.pruned;
       return;
     }
@@ -167,6 +170,10 @@ class Searcher {
     queue(top.state, top.next + 1);
     State next{state.closed, state.surprise + surprise, hole.below, state.nodes, top.state, choice};
     if (choice == 0) {
+      if (bound({state.closed + pool_.least_leaf(hole.target), 0, hole.below, 0, 0, 0}) >= most()) {
+        ++trace_.pruned;
+        return;
+      }
       next.closed += pool_.leaf(hole.target).cost;
       return add_state(next);
     }
@@ -189,8 +196,16 @@ class Searcher {
   // The state's holes filled with literals.
   void complete(uint32_t id) {
     const State& state = states_[id];
-    const uint64_t cost = state.closed + (state.stack == kNone ? 0 : stacks_[state.stack].literals);
-    if (best_.size() == limits_.keep && cost >= best_.back().cost) return;
+    const bool full = best_.size() == limits_.keep;
+    const uint64_t limit = best_.empty() ? kNever : std::min(limits_.below, full ? best_.back().cost : kNever);
+    // Hole by hole what is known to be needed at least gives way to what it costs.
+    uint64_t cost = state.closed + (state.stack == kNone ? 0 : stacks_[state.stack].literals);
+    for (uint32_t at = state.stack; at != kNone && cost < limit; at = stacks_[at].below) {
+      const uint64_t least =
+          stacks_[at].literals - (stacks_[at].below == kNone ? 0 : stacks_[stacks_[at].below].literals);
+      cost += pool_.leaf(stacks_[at].target).cost - least;
+    }
+    if (cost >= limit) return;
     std::vector<uint32_t> path;
     for (uint32_t at = id; states_[at].parent != kNone; at = states_[at].parent) path.push_back(at);
     std::reverse(path.begin(), path.end());

@@ -6,10 +6,12 @@
 // productions. Every state is also completed with literals when it is made, so that the best program so far is at hand
 // whenever the budget ends.
 //
+// Tables are trained only where what no literal can beat (entropy, upkeep) leaves room below the programs kept.
+//
 // States are dropped for two reasons only, both proved: what they have spent and the least that their holes can cost
-// reaches the best complete program; or another state with the same open holes has spent no more, has no more nodes
-// and is no deeper. A larger budget therefore never ends worse in cost, and with enough of it the cheapest program of
-// the grammar within the limits is found, whatever the prior.
+// reaches the best complete program or the limit of interest; or another state with the same open holes has spent no
+// more, has no more nodes and is no deeper. A larger budget therefore never ends worse in cost, and with enough of it
+// the cheapest program of the grammar within the limits is found, whatever the prior.
 //
 // Threads: one caller. Errors: none. Determinism: integers, ties to the state made first.
 #pragma once
@@ -25,6 +27,8 @@ struct SearchLimits {
   size_t nodes = 64;
   size_t depth = 8;
   size_t keep = 4;  // programs handed back
+  // Programs that cost this or more are of no interest, the incumbents and the bare literal apart.
+  uint64_t below = UINT64_MAX;
 };
 
 struct Found {

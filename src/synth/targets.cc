@@ -14,6 +14,7 @@ namespace {
 constexpr uint64_t kByte = 8 * 256;       // cost of one
 constexpr uint64_t kCountBytes = 3;       // a data-dependent length, a frame each
 constexpr uint64_t kLeafWork = 65536;     // tables of every codec, tried
+constexpr uint64_t kCodecsTried = 4;      // that have tables, about
 constexpr uint64_t kWordWork = 16;        // in them, a word each
 constexpr uint64_t kStepWork = 4096;      // what a production costs besides its words
 constexpr uint64_t kParamCost = 8 * 256;  // of a node beyond kNodeCost
@@ -27,6 +28,12 @@ dsl::Expr plain_literal(unsigned width) {
   for (const codec::CodecSpec* spec : codec::all_codecs())
     if (!spec->needs_table && spec->accepts(width)) return {dsl::OpId::literal, {static_cast<uint64_t>(spec->id)}, {}};
   return {dsl::OpId::literal, {0}, {}};
+}
+
+std::vector<bits::ConstWords> views_of(std::span<const dsl::Window> windows) {
+  std::vector<bits::ConstWords> out;
+  for (const dsl::Window& window : windows) out.push_back(window.words);
+  return out;
 }
 
 // What a node's own slot holds, fitted to a sample.
@@ -60,7 +67,7 @@ std::optional<Fitted> fit_slot(const dsl::OpSpec& spec, const dsl::Node& node, c
 
 TargetPool::TargetPool(Dtype dtype, uint64_t words, std::vector<dsl::Window> windows, PoolOptions options)
     : options_(options), frames_(std::max<uint64_t>(1, (words + options.frame_words - 1) / options.frame_words)) {
-  Entry root{windows.front().words.width, dtype, words, 0, !options.shape.empty(), {}, std::move(windows), {}, {}};
+  Entry root{windows.front().words.width, dtype, words, 0, !options.shape.empty(), {}, std::move(windows), {}};
   intern(std::move(root));
 }
 
@@ -119,6 +126,26 @@ uint64_t TargetPool::frame_words_of(const Entry& entry) const {
   return std::max<uint64_t>(1, (entry.words + frames_ - 1) / frames_);
 }
 
+// Whether a codec that sees the order of words may have something to find.
+bool TargetPool::repeats(Entry& entry) {
+  if (!entry.repeats) {
+    const auto& zstd = *codec::find_codec(static_cast<uint64_t>(codec::CodecId::zstd));
+    work_ += entry.sampled;
+    entry.repeats = zstd.accepts(entry.width) && repeats_itself(views_of(entry.windows));
+  }
+  return *entry.repeats;
+}
+
+uint64_t TargetPool::least_leaf(uint32_t id) {
+  Entry& entry = targets_[id];
+  if (entry.leaf || entry.sampled == 0 || repeats(entry)) return leaf(id).cost;
+  if (!entry.least) {
+    work_ += entry.histogram.counts.size();
+    entry.least = kNodeCost + least_literal_cost(scaled(entry), frame_words_of(entry));
+  }
+  return *entry.least;
+}
+
 const Leaf& TargetPool::leaf(uint32_t id) {
   Entry& entry = targets_[id];
   if (entry.leaf) return *entry.leaf;
@@ -129,11 +156,9 @@ const Leaf& TargetPool::leaf(uint32_t id) {
   if (auto done = complete_order0(open, scaled(entry), frame_words_of(entry)))
     best = Leaf{std::move(done->expr), done->cost + kNodeCost};
   // What repeats shows in the words' order alone.
-  std::vector<bits::ConstWords> views;
-  for (const dsl::Window& window : entry.windows) views.push_back(window.words);
-  const dsl::Expr zstd{dsl::OpId::literal, {static_cast<uint64_t>(codec::CodecId::zstd)}, {}};
-  if (codec::find_codec(zstd.params[0])->accepts(entry.width)) {
-    if (auto done = complete_sampled(zstd, views)) {
+  if (repeats(entry)) {
+    const dsl::Expr zstd{dsl::OpId::literal, {static_cast<uint64_t>(codec::CodecId::zstd)}, {}};
+    if (auto done = complete_sampled(zstd, views_of(entry.windows))) {
       const uint64_t cost = scale(done->cost, entry.words, entry.sampled) + kNodeCost;
       if (!best || cost < best->cost) best = Leaf{zstd, cost};
     }
@@ -143,14 +168,11 @@ const Leaf& TargetPool::leaf(uint32_t id) {
 }
 
 std::optional<uint64_t> TargetPool::literal_cost(uint32_t id, const dsl::Expr& literal) {
-  const Leaf& best = leaf(id);
-  if (literal.params.empty() || literal == best.expr) return best.cost;
   const Entry& entry = targets_[id];
-  if (entry.sampled == 0) return best.cost;
+  if (literal.params.empty() || entry.sampled == 0 || (entry.leaf && entry.leaf->expr == literal)) return leaf(id).cost;
+  work_ += kLeafWork / kCodecsTried + kWordWork * entry.histogram.counts.size();
   if (const auto done = complete_order0(literal, scaled(entry), frame_words_of(entry))) return done->cost + kNodeCost;
-  std::vector<bits::ConstWords> views;
-  for (const dsl::Window& window : entry.windows) views.push_back(window.words);
-  if (const auto done = complete_sampled(literal, views))
+  if (const auto done = complete_sampled(literal, views_of(entry.windows)))
     return scale(done->cost, entry.words, entry.sampled) + kNodeCost;
   return std::nullopt;
 }
@@ -202,7 +224,7 @@ std::optional<Applied> TargetPool::make(uint32_t id, const Production& productio
             targets_[id].words * decode_cost(production.op) * options_.lambda / kLambdaOne;
   for (size_t i = 0; i < arity; ++i) {
     const Dtype dtype = i < production.child_dtypes.size() ? production.child_dtypes[i] : Dtype::unknown;
-    Entry child{(*widths)[i], dtype, 0, 0, targets_[id].placed, {}, {}, {}, {}};
+    Entry child{(*widths)[i], dtype, 0, 0, targets_[id].placed, {}, {}, {}};
     uint64_t sampled = 0;
     for (size_t w = 0; w < below.size(); ++w) {
       child.placed = child.placed && below[w][i].count() == targets_[id].windows[w].words.count;

@@ -53,6 +53,8 @@ class TargetPool {
 
   // The cheapest literal; there is always one.
   const Leaf& leaf(uint32_t id);
+  // What no literal costs less than, found without training a table: the cheapest one's own cost where it is known.
+  uint64_t least_leaf(uint32_t id);
   // Cost as a literal of that codec; nullopt when it cannot.
   std::optional<uint64_t> literal_cost(uint32_t id, const dsl::Expr& literal);
   // nullptr: the operator cannot stand there, or memory is used up. The pointer stays valid.
@@ -76,12 +78,15 @@ class TargetPool {
     std::vector<bits::OwnedWords> store;
     std::vector<dsl::Window> windows;
     codec::Histogram histogram;
-    std::optional<Leaf> leaf;
+    std::optional<Leaf> leaf{};
+    std::optional<uint64_t> least{};
+    std::optional<bool> repeats{};
   };
   using Key = std::tuple<uint32_t, dsl::OpId, std::vector<uint64_t>, std::vector<Dtype>>;
 
   uint32_t intern(Entry entry);
   std::optional<Applied> make(uint32_t id, const Production& production);
+  bool repeats(Entry& entry);
   codec::Histogram scaled(const Entry& entry) const;
   uint64_t frame_words_of(const Entry& entry) const;
   std::optional<uint64_t> whole_words(const dsl::Node& node, const Entry& parent, size_t child, size_t arity,
