@@ -90,9 +90,12 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, std::span<c
   const Effort& effort = *options.effort;
   if (effort.limits.expansions == 0 || options.budget->left() < kLookWork) return out;
   BREVIS_ASSIGN(const Drawn drawn, draw_sample(stream, frame_words, effort));
+  if (!effort.any_stream && !shows_order(stream, drawn)) return out;
   TargetPool pool = pool_for(stream, frame_words, drawn, options);
   const uint64_t known_cost = pool.score(TargetPool::kRoot, known.front()).value_or(UINT64_MAX);
-  Searched searched = search(pool, *options.grammar, *options.prior, known, limits_of(options));
+  SearchLimits limits = limits_of(options);
+  limits.below = known_cost - known_cost / (effort.gain_of + 1);  // what is dearer is not looked at below
+  Searched searched = search(pool, *options.grammar, *options.prior, known, limits);
   options.budget->spend(pool.work());
   out.trace = std::move(searched.trace);
   std::optional<Candidate> best;
@@ -126,6 +129,7 @@ Result<std::optional<uint64_t>> sampled_cost(const Stream& stream, uint64_t fram
 
 Status learn(const Stream& stream, uint64_t frame_words, const SearchOptions& options, Prior& prior) {
   BREVIS_ASSIGN(const Drawn drawn, draw_sample(stream, frame_words, *options.effort));
+  if (!options.effort->any_stream && !shows_order(stream, drawn)) return {};
   TargetPool pool = pool_for(stream, frame_words, drawn, options);
   SearchLimits limits = limits_of(options);
   limits.expansions *= options.effort->prior_factor;

@@ -25,6 +25,7 @@ struct Effort {
   uint64_t rerank_frames = 2;      // encoded for real, a candidate each
   size_t rerank = 1;               // candidates besides the known one
   uint64_t gain_of = 512;          // what the sample must promise before a candidate is trained: 1/gain_of
+  bool any_stream = false;         // search also where the order of words seems to tell nothing
   uint64_t least_bytes = 0;        // shorter streams are not searched
   uint64_t work_per_byte_256 = 0;  // budget that a stream brings along, words a byte, 1/256
   uint64_t first_work = 0;         // budget that a file starts with, words

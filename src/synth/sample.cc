@@ -2,6 +2,9 @@
 #include "synth/sample.h"
 
 #include <algorithm>
+#include <bit>
+
+#include "synth/complete.h"
 
 namespace brevis::synth {
 namespace {
@@ -9,7 +12,53 @@ namespace {
 constexpr uint64_t kRowsAtLeast = 4;  // of a window, where rows are short enough
 constexpr uint64_t kRowsUpTo = 4;     // times the usual window
 
+constexpr uint64_t kOrderWords = 1024;  // of a window, for closeness
+constexpr uint64_t kOrderWindows = 4;   // evenly among those drawn
+constexpr uint64_t kCloserOf = 32;      // closer by one bit in so many
+constexpr uint64_t kLeastPairs = 256;   // fewer say nothing
+
+// Bit lengths of differences to the word `stride` before.
+struct Spread {
+  uint64_t bits = 0, pairs = 0;
+
+  void add(bits::ConstWords words, size_t stride) {
+    const uint64_t mask = bits::low_mask(words.width);
+    for (size_t i = stride; i < words.count; ++i) {
+      const uint64_t up = (words.at(i) - words.at(i - stride)) & mask, down = (0 - up) & mask;
+      bits += static_cast<uint64_t>(std::bit_width(std::min(up, down)));
+      ++pairs;
+    }
+  }
+};
+
+bool close_at(std::span<const bits::ConstWords> windows, size_t stride, const Spread& far) {
+  Spread near;
+  for (const auto& words : windows) near.add(words, stride);
+  return near.pairs >= kLeastPairs && near.bits * far.pairs + near.bits * far.pairs / kCloserOf < far.bits * near.pairs;
+}
+
 }  // namespace
+
+bool shows_order(const Stream& stream, const Drawn& drawn) {
+  std::vector<bits::ConstWords> views, looked;
+  for (const dsl::Window& window : drawn.windows) views.push_back(window.words);
+  if (repeats_itself(views)) return true;
+  std::vector<size_t> strides{1, 2, 3, 4};
+  uint64_t product = 1;
+  for (size_t k = stream.shape.size(); k-- > 1 && product <= kOrderWords;) {
+    product *= stream.shape[k];
+    if (product > 4 && product <= kOrderWords) strides.push_back(product);
+  }
+  Spread far;
+  const size_t step = std::max<size_t>(1, views.size() / kOrderWindows);
+  for (size_t w = 0; w < views.size(); w += step) {
+    const auto words = views[w].part(0, std::min<size_t>(views[w].count, 2 * kOrderWords));
+    far.add(words, words.count / 2 | 1);
+    looked.push_back(words);
+  }
+  if (far.pairs < kLeastPairs) return true;
+  return std::any_of(strides.begin(), strides.end(), [&](size_t stride) { return close_at(looked, stride, far); });
+}
 
 Result<Drawn> draw_sample(const Stream& stream, uint64_t frame_words, const Effort& effort) {
   uint64_t size = std::min(effort.window_words, frame_words);

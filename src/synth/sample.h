@@ -17,6 +17,11 @@ struct Drawn {
 // Windows spread evenly over the stream, whole rows where rows are short; all of a short stream, cut as its frames are.
 Result<Drawn> draw_sample(const Stream& stream, uint64_t frame_words, const Effort& effort);
 
+// Whether the order of words tells anything about them, as far as a cheap look at a sample shows: bytes that recur, or
+// words closer to one before them (the neighbour, the row above) than to any other. Where it tells nothing the known
+// programs, which order-0 statistics choose, leave a search hardly anything to find.
+bool shows_order(const Stream& stream, const Drawn& drawn);
+
 // The pool of a sample; `stream` outlives it.
 TargetPool pool_for(const Stream& stream, uint64_t frame_words, const Drawn& drawn, const SearchOptions& options);
 

@@ -11,13 +11,15 @@
 namespace brevis::synth {
 namespace {
 
-constexpr uint64_t kByte = 8 * 256;       // cost of one
-constexpr uint64_t kCountBytes = 3;       // a data-dependent length, a frame each
-constexpr uint64_t kLeafWork = 65536;     // tables of every codec, tried
-constexpr uint64_t kCodecsTried = 4;      // that have tables, about
-constexpr uint64_t kWordWork = 16;        // in them, a word each
-constexpr uint64_t kStepWork = 4096;      // what a production costs besides its words
-constexpr uint64_t kParamCost = 8 * 256;  // of a node beyond kNodeCost
+constexpr uint64_t kByte = 8 * 256;    // cost of one
+constexpr uint64_t kCountBytes = 3;    // a data-dependent length, a frame each
+constexpr uint64_t kLeafWork = 65536;  // tables of every codec, tried
+constexpr uint64_t kCodecsTried = 4;   // that have tables, about
+constexpr uint64_t kWordWork = 16;     // in them, a word each
+constexpr unsigned kNarrow = 16;
+constexpr uint64_t kMostTableWords = 1u << 16;  // different ones that a codec's table can hold
+constexpr uint64_t kStepWork = 4096;            // what a production costs besides its words
+constexpr uint64_t kParamCost = 8 * 256;        // of a node beyond kNodeCost
 
 uint64_t scale(uint64_t value, uint64_t to, uint64_t from) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(value) * to / from);
@@ -34,6 +36,15 @@ std::vector<bits::ConstWords> views_of(std::span<const dsl::Window> windows) {
   std::vector<bits::ConstWords> out;
   for (const dsl::Window& window : windows) out.push_back(window.words);
   return out;
+}
+
+// Words seen once in a sample stand for as many different ones as the whole stream has more of: whether no table would
+// hold all of them. Narrow words are few whatever the sample.
+bool outgrows_tables(const codec::Histogram& sample, uint64_t words, uint64_t sampled) {
+  if (sample.width <= kNarrow || sampled == 0) return false;
+  uint64_t once = 0;
+  for (const auto& [word, count] : sample.counts) once += count == 1;
+  return sample.counts.size() - once + scale(once, words, sampled) > kMostTableWords;
 }
 
 // What a node's own slot holds, fitted to a sample.
@@ -126,6 +137,24 @@ uint64_t TargetPool::frame_words_of(const Entry& entry) const {
   return std::max<uint64_t>(1, (entry.words + frames_ - 1) / frames_);
 }
 
+std::optional<Leaf> TargetPool::by_statistics(const Entry& entry, const dsl::Expr& literal) const {
+  std::optional<Leaf> best;
+  const auto offer = [&](const dsl::Expr& expr) {
+    const uint64_t limit = best ? best->cost - kNodeCost : UINT64_MAX;
+    auto done = complete_order0(expr, scaled(entry), frame_words_of(entry), limit);
+    if (done) best = Leaf{std::move(done->expr), done->cost + kNodeCost};
+  };
+  if (!outgrows_tables(entry.histogram, entry.words, entry.sampled)) {
+    offer(literal);
+    return best;
+  }
+  for (const codec::CodecSpec* spec : codec::all_codecs()) {
+    const dsl::Expr plain{dsl::OpId::literal, {static_cast<uint64_t>(spec->id)}, {}};
+    if (!spec->needs_table && spec->accepts(entry.width) && (literal.params.empty() || literal == plain)) offer(plain);
+  }
+  return best;
+}
+
 // Whether a codec that sees the order of words may have something to find.
 bool TargetPool::repeats(Entry& entry) {
   if (!entry.repeats) {
@@ -141,7 +170,8 @@ uint64_t TargetPool::least_leaf(uint32_t id) {
   if (entry.leaf || entry.sampled == 0 || repeats(entry)) return leaf(id).cost;
   if (!entry.least) {
     work_ += entry.histogram.counts.size();
-    entry.least = kNodeCost + least_literal_cost(scaled(entry), frame_words_of(entry));
+    const bool wide = outgrows_tables(entry.histogram, entry.words, entry.sampled);
+    entry.least = wide ? leaf(id).cost : kNodeCost + least_literal_cost(scaled(entry), frame_words_of(entry));
   }
   return *entry.least;
 }
@@ -153,8 +183,7 @@ const Leaf& TargetPool::leaf(uint32_t id) {
   if (entry.sampled == 0) return entry.leaf.emplace(Leaf{plain_literal(entry.width), kNodeCost + frames_ * kByte});
   const dsl::Expr open{dsl::OpId::literal, {}, {}};
   std::optional<Leaf> best;
-  if (auto done = complete_order0(open, scaled(entry), frame_words_of(entry)))
-    best = Leaf{std::move(done->expr), done->cost + kNodeCost};
+  best = by_statistics(entry, open);
   // What repeats shows in the words' order alone.
   if (repeats(entry)) {
     const dsl::Expr zstd{dsl::OpId::literal, {static_cast<uint64_t>(codec::CodecId::zstd)}, {}};
@@ -171,7 +200,8 @@ std::optional<uint64_t> TargetPool::literal_cost(uint32_t id, const dsl::Expr& l
   const Entry& entry = targets_[id];
   if (literal.params.empty() || entry.sampled == 0 || (entry.leaf && entry.leaf->expr == literal)) return leaf(id).cost;
   work_ += kLeafWork / kCodecsTried + kWordWork * entry.histogram.counts.size();
-  if (const auto done = complete_order0(literal, scaled(entry), frame_words_of(entry))) return done->cost + kNodeCost;
+  if (const auto done = by_statistics(entry, literal)) return done->cost;
+  if (codec::find_codec(literal.params[0])->needs_table) return std::nullopt;
   if (const auto done = complete_sampled(literal, views_of(entry.windows)))
     return scale(done->cost, entry.words, entry.sampled) + kNodeCost;
   return std::nullopt;

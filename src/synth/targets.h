@@ -87,6 +87,8 @@ class TargetPool {
   uint32_t intern(Entry entry);
   std::optional<Applied> make(uint32_t id, const Production& production);
   bool repeats(Entry& entry);
+  // The cheapest of some codecs by order-0 statistics; nullopt when none can serve them.
+  std::optional<Leaf> by_statistics(const Entry& entry, const dsl::Expr& literal) const;
   codec::Histogram scaled(const Entry& entry) const;
   uint64_t frame_words_of(const Entry& entry) const;
   std::optional<uint64_t> whole_words(const dsl::Node& node, const Entry& parent, size_t child, size_t arity,
