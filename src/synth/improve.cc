@@ -10,6 +10,7 @@ namespace brevis::synth {
 namespace {
 
 constexpr uint64_t kByte = 8 * 256;
+constexpr uint64_t kProofWork = 2;        // of a candidate's tables and frames, a word of the stream
 constexpr uint64_t kLookWork = 64 << 10;  // less budget than this is no use
 
 Result<std::shared_ptr<const dsl::BoundProgram>> bind(const Choice& choice) {
@@ -104,11 +105,12 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, std::span<c
     if (tried == effort.rerank || found.cost + found.cost / effort.gain_of >= known_cost) break;
     if (found.expr == known.front()) continue;
     ++tried;
+    options.budget->spend(stream.words * kProofWork);
     if (!best) {
+      options.budget->spend(stream.words * kProofWork);
       BREVIS_ASSIGN(best, prove(stream, pool, known.front(), options, train));
     }
     BREVIS_ASSIGN(auto other, prove(stream, pool, found.expr, options, train));
-    options.budget->spend(stream.words);
     if (!other || (best && other->cost >= best->cost)) continue;
     BREVIS_ASSIGN(const bool sure, expresses(other->choice, stream));
     if (!sure) continue;
@@ -117,6 +119,7 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, std::span<c
     out.choice->mate = Mate{found.expr, found.cost, true};
     best = std::move(other);
   }
+  options.budget->found(out.choice.has_value());
   return out;
 }
 

@@ -16,8 +16,9 @@ Effort dense() {
   out.rerank = 3;
   out.gain_of = 2048;
   out.least_bytes = 2048;
-  out.work_per_byte_256 = 4 * 256;
+  out.work_per_byte_256 = 128;
   out.first_work = uint64_t{64} << 20;
+  out.bonus_work = uint64_t{16} << 20;
   out.prior_streams = 6;
   return out;
 }
@@ -30,10 +31,11 @@ Effort balanced() {
   out.window_words = 2048;
   out.rerank_frames = 2;
   out.rerank = 1;
-  out.gain_of = 512;
+  out.gain_of = 128;
   out.least_bytes = 32768;
-  out.work_per_byte_256 = 64;
+  out.work_per_byte_256 = 8;
   out.first_work = uint64_t{8} << 20;
+  out.bonus_work = uint64_t{4} << 20;
   out.prior_streams = 3;
   out.prior_factor = 2;
   return out;

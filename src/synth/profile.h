@@ -29,6 +29,7 @@ struct Effort {
   uint64_t least_bytes = 0;        // shorter streams are not searched
   uint64_t work_per_byte_256 = 0;  // budget that a stream brings along, words a byte, 1/256
   uint64_t first_work = 0;         // budget that a file starts with, words
+  uint64_t bonus_work = 0;         // and what a search that found something earns
   size_t prior_streams = 0;        // searched ahead to learn a prior
   uint64_t prior_factor = 4;       // with that many times the expansions
 };
@@ -38,13 +39,22 @@ const Effort& effort_of(Profile profile);
 // Words that the searches of a file may still look at.
 class Budget {
  public:
-  explicit Budget(const Effort& effort) : rate_(effort.work_per_byte_256), left_(effort.first_work) {}
+  explicit Budget(const Effort& effort)
+      : rate_(effort.work_per_byte_256), bonus_(effort.bonus_work), left_(effort.first_work) {}
   void add_stream(uint64_t bytes) { left_ += bytes / 256 * rate_ + bytes % 256 * rate_ / 256; }
   void spend(uint64_t work) { left_ -= std::min(left_, work); }
+  // A search that found nothing makes the next ones of the file look less promising, one that did makes them more so.
+  void found(bool something) {
+    if (something)
+      left_ += bonus_;
+    else
+      left_ -= left_ / kFruitlessOf;
+  }
   uint64_t left() const { return left_; }
 
  private:
-  uint64_t rate_, left_;
+  static constexpr uint64_t kFruitlessOf = 4;
+  uint64_t rate_, bonus_, left_;
 };
 
 }  // namespace brevis::synth

@@ -47,6 +47,13 @@ bool outgrows_tables(const codec::Histogram& sample, uint64_t words, uint64_t sa
   return sample.counts.size() - once + scale(once, words, sampled) > kMostTableWords;
 }
 
+// The entropy of a sample is lower than that of what it was drawn from, by about half a nat for each word it shows.
+uint64_t bias_of(const codec::Histogram& sample, uint64_t words, uint64_t sampled) {
+  constexpr uint64_t kHalfNat = 185;  // in 1/256 bits
+  if (sampled == 0 || words <= sampled) return 0;
+  return scale(sample.counts.size() * kHalfNat, words - sampled, sampled);
+}
+
 // What a node's own slot holds, fitted to a sample.
 struct Fitted {
   dsl::WordList list;
@@ -138,19 +145,18 @@ uint64_t TargetPool::frame_words_of(const Entry& entry) const {
 }
 
 std::optional<Leaf> TargetPool::by_statistics(const Entry& entry, const dsl::Expr& literal) const {
+  const codec::Histogram histogram = scaled(entry);
+  const uint64_t bias = bias_of(entry.histogram, entry.words, entry.sampled);
+  const bool tables = !outgrows_tables(entry.histogram, entry.words, entry.sampled);
   std::optional<Leaf> best;
-  const auto offer = [&](const dsl::Expr& expr) {
-    const uint64_t limit = best ? best->cost - kNodeCost : UINT64_MAX;
-    auto done = complete_order0(expr, scaled(entry), frame_words_of(entry), limit);
-    if (done) best = Leaf{std::move(done->expr), done->cost + kNodeCost};
-  };
-  if (!outgrows_tables(entry.histogram, entry.words, entry.sampled)) {
-    offer(literal);
-    return best;
-  }
   for (const codec::CodecSpec* spec : codec::all_codecs()) {
-    const dsl::Expr plain{dsl::OpId::literal, {static_cast<uint64_t>(spec->id)}, {}};
-    if (!spec->needs_table && spec->accepts(entry.width) && (literal.params.empty() || literal == plain)) offer(plain);
+    dsl::Expr expr{dsl::OpId::literal, {static_cast<uint64_t>(spec->id)}, {}};
+    if (!spec->accepts(entry.width) || (!literal.params.empty() && literal != expr)) continue;
+    if (spec->needs_table && !tables) continue;
+    const uint64_t extra = kNodeCost + (spec->needs_table ? bias : 0);
+    if (best && best->cost <= extra) continue;
+    const auto done = complete_order0(expr, histogram, frame_words_of(entry), best ? best->cost - extra : UINT64_MAX);
+    if (done) best = Leaf{std::move(expr), done->cost + extra};
   }
   return best;
 }
