@@ -79,7 +79,7 @@ constexpr const char* kSearches[] = {"off", "uniform", "prior"};
 void add_search(CommandLine& line, PackOptions& options) {
   CLI::App& app = line.app();
   add_choice(line, "--profile", kProfiles, options.profile, "dense, balanced or fast: how hard to look (balanced)");
-  add_choice(line, "--search", kSearches, options.search, "off, uniform or prior: the search for programs (off)");
+  add_choice(line, "--search", kSearches, options.search, "off, uniform or prior: the search for programs (uniform)");
   app.add_option_function<uint64_t>(
          "--expansions", [&options](const uint64_t& n) { options.expansions = n; },
          "operators that one search may try (by profile)")

@@ -49,7 +49,7 @@ struct PackOptions {
   uint64_t opaque_min = uint64_t{64} << 10;     // other files of a tree: below copied, from here on packed
   std::map<std::string, std::string> programs;  // dtype name -> program text (templates allowed)
   PackProfile profile = PackProfile::balanced;
-  PackSearch search = PackSearch::off;
+  PackSearch search = PackSearch::uniform;
   std::optional<uint64_t> expansions;          // productions that one search may apply (by profile)
   std::string prior;                           // file with a prior to use instead of learning one
   std::string save_prior;                      // file that the prior learned is written to

@@ -169,7 +169,7 @@ std::map<std::string, std::string> provenance_of(const FileContext& context, con
   for (const auto& [dtype, text] : options.programs) set("program " + dtype, text);
   set("search", kSearches[static_cast<size_t>(options.search)]);
   if (options.search == PackSearch::off) return out;
-  set("profile", kProfiles[static_cast<size_t>(options.profile)]);
+  if (options.profile != PackProfile::balanced) set("profile", kProfiles[static_cast<size_t>(options.profile)]);
   if (options.expansions) set("expansions", std::to_string(*options.expansions));
   for (const std::string& name : options.without) set("without " + name, "");
   if (prior != nullptr) set("prior", to_hex(xxh3_128(synth::write_prior(*prior))));
