@@ -196,6 +196,7 @@ Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& ch
     uint64_t best_cost = own_cost ? *own_cost + 8 * 256 * bytes_of(choice.tables) : 0;
     const Shared* best = nullptr;
     for (const Shared& shared : recent_) {
+      if (shared.choice.program->width() != choice.program->width()) continue;  // its tables are of other words
       if (shared.choice.program->expr() != choice.program->expr()) continue;
       BREVIS_ASSIGN(const auto other, bind_choice(choice, shared.choice.tables));
       const auto cost = synth::cost_under(*other, histogram);

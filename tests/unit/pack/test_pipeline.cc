@@ -255,6 +255,21 @@ TEST_CASE("a program of the user's is used, and refused when it is none") {
   CHECK_FALSE(pack_files(options));
 }
 
+TEST_CASE("a table is never shared with a stream of words of another width") {
+  // The same program over few words of 16 and of 32 bits.
+  ByteVector narrow(2 * 60000), wide(4 * 40000);
+  for (size_t i = 0; i < narrow.size(); i += 2) narrow[i] = i % 14 == 0 ? 1 : 0, narrow[i + 1] = i % 22 == 0 ? 0x80 : 0;
+  for (size_t i = 0; i < wide.size(); i += 4) wide[i] = i % 28 == 0 ? 1 : 0, wide[i + 3] = i % 44 == 0 ? 0x80 : 0;
+  PackOptions options;
+  for (const char* dtype : {"I16", "I32"}) options.programs[dtype] = "literal(rans)";
+  check_round_trip(
+      test::safetensors_bytes({test::flat_tensor("a", Dtype::I32, wide), test::flat_tensor("b", Dtype::I16, narrow)}),
+      options);
+  check_round_trip(
+      test::safetensors_bytes({test::flat_tensor("a", Dtype::I16, narrow), test::flat_tensor("b", Dtype::I32, wide)}),
+      options);
+}
+
 TEST_CASE("bundles keep the overhead of thousands of tiny tensors small") {
   std::vector<test::TensorSpec> tensors;
   const auto words = test::gaussian_words(Dtype::BF16, 512 * 3000, 9);
