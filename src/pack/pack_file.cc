@@ -264,7 +264,7 @@ Status replace_source(const FileContext& context, const FileJob& job, const Sour
   const Sha256 digest = hasher.finish();
   if (to_hex(ByteSpan(digest)) != sha256)
     return make_error(Errc::internal, "'" + job.target + "' does not give back '" + job.source +
-                                          "', which was kept; please report this");
+                                          "', which was kept: pack it anew with --force");
   BREVIS_TRY(source.unchanged());
   return remove_file(job.source);
 }
@@ -346,6 +346,21 @@ bool is_packed_already(const FileContext& context, const FileJob& job) {
   return reader && (*reader)->manifest().original_size == stat->size &&
          (*reader)->manifest().provenance == provenance_of(context, context.prior) &&
          (*reader)->manifest().sha256.has_value() == context.options->sha256;
+}
+
+Status remove_packed_source(const FileContext& context, const FileJob& job) {
+  BREVIS_ASSIGN(const Source source, open_source(context, job));
+  Sha256Hasher hasher;
+  ByteVector buffer(4 * kReadBytes);
+  for (uint64_t at = 0; at < source.size();) {
+    const auto part =
+        MutByteSpan(buffer).first(static_cast<size_t>(std::min<uint64_t>(buffer.size(), source.size() - at)));
+    BREVIS_TRY(source.read(at, part));
+    hasher.update(part);
+    at += part.size();
+  }
+  const Sha256 digest = hasher.finish();
+  return replace_source(context, job, source, to_hex(ByteSpan(digest)));
 }
 
 PackedFile pack_file(const FileContext& context, const FileJob& job) {

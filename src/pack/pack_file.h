@@ -35,4 +35,8 @@ PackedFile pack_file(const FileContext& context, const FileJob& job);
 // Whether the target is what pack_file() would make, as far as size, time and options tell.
 bool is_packed_already(const FileContext& context, const FileJob& job);
 
+// Removes the source of a target that an earlier run made, once all of the target was read back and found equal to it.
+// Errors: internal when it differs (the source stays), changed, io.
+Status remove_packed_source(const FileContext& context, const FileJob& job);
+
 }  // namespace brevis::pack

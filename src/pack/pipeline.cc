@@ -190,6 +190,9 @@ PackedFile pack_item(pack::FileContext& context, BasesOfRun& run, const Inventor
   context.bases = *bases;
   const pack::FileJob job{item.source, item.target, options.from_archives, item.in_tree};
   if (options.resume && pack::is_packed_already(context, job)) {
+    if (options.replace && !options.dry_run)
+      if (const Status removed = pack::remove_packed_source(context, job); !removed)
+        return failed_item(item, removed.error());
     PackedFile out = skipped_item(context, item);
     out.resumed = true;
     return out;

@@ -269,6 +269,32 @@ TEST_CASE("I04: a second run with --resume packs what the first did not") {
   CHECK(unpacked(dir / "out/a.safetensors.brv") == model.next(7).file());
 }
 
+TEST_CASE("--resume --replace removes what an earlier run packed, and only where all of it is there") {
+  const test::TempDir dir;
+  const Model model;
+  for (const char* name : {"a", "b"})
+    test::write_file(dir / (std::string("tree/") + name + ".safetensors"), model.file());
+  pack({dir / "tree"}, dir / "out");
+  // Same size and time, other bytes: what --resume takes for packed, and what must not go.
+  const std::string other = dir / "tree/b.safetensors";
+  const auto time = stdfs::last_write_time(other);
+  ByteVector changed = model.file();
+  changed.back() ^= 1;
+  test::write_file(other, changed);
+  stdfs::last_write_time(other, time);
+  PackOptions options;
+  options.resume = options.replace = true;
+  options.sources = {dir / "tree"};
+  options.target = dir / "out";
+  const auto report = pack_files(options);
+  REQUIRE(report);
+  REQUIRE(report->first_error() != nullptr);
+  CHECK(report->first_error()->message().find("b.safetensors") != std::string::npos);
+  CHECK_FALSE(stdfs::exists(dir / "tree/a.safetensors"));
+  CHECK(stdfs::exists(other));
+  CHECK(unpacked(dir / "out/a.safetensors.brv") == model.file());
+}
+
 TEST_CASE("shards of a run are its files, each once") {
   const test::TempDir dir;
   for (int i = 0; i < 5; ++i)
