@@ -46,39 +46,43 @@ uint64_t frames_in(const std::string& archive) {
 // Reads of paths that end so: on the threads of `callers` storage has to be waited for; elsewhere they wait here.
 class Storage {
  public:
-  explicit Storage(std::string stalled) : stalled_(std::move(stalled)), caller_(std::this_thread::get_id()) {
-    set_fault_hook([this](const char*, const std::string& path, uint64_t) { return ask(path); });
+  explicit Storage(const std::string& stalled) {
+    set_fault_hook(
+        [state = state_, stalled, caller = std::this_thread::get_id()](const char*, const std::string& path, uint64_t) {
+          if (std::this_thread::get_id() == caller) return EAGAIN;  // nothing is in memory
+          if (path.ends_with(stalled)) state->wait();
+          return 0;
+        });
   }
   ~Storage() {
     answer();
     set_fault_hook(nullptr);
   }
   void answer() {
-    const std::lock_guard lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
+    const std::lock_guard lock(state_->mutex);
+    state_->open = true;
+    state_->changed.notify_all();
   }
   unsigned waiting() {
-    const std::lock_guard lock(mutex_);
-    return waiting_;
+    const std::lock_guard lock(state_->mutex);
+    return state_->waiting;
   }
 
  private:
-  int ask(const std::string& path) {
-    if (std::this_thread::get_id() == caller_) return EAGAIN;  // nothing is in memory
-    if (!path.ends_with(stalled_)) return 0;
-    std::unique_lock lock(mutex_);
-    ++waiting_;
-    changed_.wait(lock, [&] { return open_; });
-    --waiting_;
-    return 0;
-  }
-  const std::string stalled_;
-  const std::thread::id caller_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool open_ = false;
-  unsigned waiting_ = 0;
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool open = false;
+    unsigned waiting = 0;
+    void wait() {
+      std::unique_lock lock(mutex);
+      ++waiting;
+      changed.wait(lock, [&] { return open; });
+      --waiting;
+    }
+  };
+  // A worker may wake up after the test has gone on.
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 struct CaughtLine {
