@@ -173,11 +173,12 @@ def case_disks_in_trouble():
     for damage in ("blocks", "index", "cache"):
         for file in place.glob(f"brevis.{damage}*"):
             content = bytearray(file.read_bytes())
-            for at in range(0, len(content), max(1, len(content) // 997)):
+            # Of an index every few bytes: most of its pages may hold nothing.
+            for at in range(0, len(content), 7 if damage == "index" else max(1, len(content) // 997)):
                 content[at] ^= 0x41
             file.write_bytes(content)
         read(f"damaged {damage}", cached("c-trouble"),
-             lambda mount, c: expect(c["disk_faults"] + c["disk_rebuilds"] > 0, "damage was not noticed"))
+             lambda mount, c: expect(c["disk_faults"] + c["disk_rebuilds"] > 0, f"not noticed: {c}"))
     for file in place.glob("brevis.*"):
         file.write_bytes(b"not ours " * 1000)
     read("foreign files under our names", cached("c-trouble"), lambda mount, c: expect(c["disk_rebuilds"] > 0, "not rebuilt"))
