@@ -114,16 +114,24 @@ class Encoder {
     return encode(node.children[0], difference.words);
   }
 
+  // The gaps in front of ascending places, as rank and patch have them.
+  static Stream gaps_of(std::span<const size_t> places) {
+    Stream gaps(kPositionBits, places.size());
+    size_t next = 0;
+    for (size_t j = 0; j < places.size(); ++j) {
+      gaps.words.set(j, places[j] - next);
+      next = places[j] + 1;
+    }
+    return gaps;
+  }
+
   Result<bool> encode_patch(const Node& node, bits::ConstWords target, bits::ConstWords base) {
     std::vector<size_t> at;
     const unsigned lane = bits::lane_bytes(node.width);
     for (size_t i = 0; i < target.count; ++i)
       if (std::memcmp(target.data + i * lane, base.data + i * lane, lane) != 0) at.push_back(i);
-    const Stream gaps(bound_.program().nodes()[node.children[1]].width, at.size()), words(node.width, at.size());
-    for (size_t j = 0; j < at.size(); ++j) {
-      gaps.words.set(j, j == 0 ? at[0] : at[j] - at[j - 1] - 1);
-      words.words.set(j, target.at(at[j]));
-    }
+    const Stream gaps = gaps_of(at), words(node.width, at.size());
+    for (size_t j = 0; j < at.size(); ++j) words.words.set(j, target.at(at[j]));
     ByteWriter(header_).varint(at.size());
     BREVIS_ASSIGN(const bool gaps_fit, encode(node.children[1], gaps.words));
     if (!gaps_fit) return false;
@@ -235,11 +243,8 @@ class Encoder {
       i = static_cast<size_t>(static_cast<const uint8_t*>(next) - places.words.data);
       at.push_back(i);
     }
-    const Stream gaps(bound_.program().nodes()[node.children[1]].width, at.size()), words(node.width, at.size());
-    for (size_t j = 0; j < at.size(); ++j) {
-      gaps.words.set(j, j == 0 ? at[0] : at[j] - at[j - 1] - 1);
-      words.words.set(j, target.at(at[j]) >> shift & bits::low_mask(node.width));
-    }
+    const Stream gaps = gaps_of(at), words(node.width, at.size());
+    for (size_t j = 0; j < at.size(); ++j) words.words.set(j, target.at(at[j]) >> shift & bits::low_mask(node.width));
     ByteWriter(header_).varint(at.size());
     for (const auto& [child, stream] : {std::pair(0, &places), std::pair(1, &gaps), std::pair(2, &words)}) {
       BREVIS_ASSIGN(const bool fits, encode(node.children[static_cast<size_t>(child)], stream->words));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the two halves of the operator `offset` share: its parameters, the stored form of its steps, and the tables that
-// running makes of them. Private to ops/.
+// What the two halves of the operator `offset` share: its parameters and the stored form of its steps. Private to
+// ops/.
 //
 // Threads: values. Owns: their vectors.
 #pragma once

@@ -33,7 +33,7 @@ Status run(const NodeArgs&, std::span<const bits::ConstWords> in, bits::Words ou
     const std::span<const T> from = in[0].as<T>(), words = in[2].as<T>();
     const std::span<const uint32_t> gaps = in[1].as<uint32_t>();
     const std::span<T> to = out.as<T>();
-    if (to.data() != from.data()) std::copy(from.begin(), from.end(), to.begin());
+    std::copy(from.begin(), from.end(), to.begin());
     uint64_t next = 0;
     for (size_t j = 0; j < gaps.size(); ++j) {
       const uint64_t at = next + gaps[j];
