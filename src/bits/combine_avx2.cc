@@ -2,21 +2,27 @@
 //
 // combine.h for CPUs with AVX2.
 #if defined(__x86_64__)
-#include <cstddef>
-#include <cstdint>
-
+#include "bits/combine.h"
+#include "bits/kernels.h"
 #include "bits/target.h"
 
 BREVIS_TARGET_BEGIN("avx2,bmi,bmi2,popcnt")
 #include "bits/combine_loops.h"
 
 namespace brevis::bits {
+namespace {
 
-void combine_avx2(unsigned f, unsigned lane, uint64_t mask, const uint8_t* p, const uint8_t* q, uint8_t* out,
-                  size_t n) {
-  combine_any<false>(f, lane, mask, p, q, out, n);
+void combine_avx2(Combine f, ConstWords p, ConstWords q, Words out) {
+  combine_any<false>(static_cast<unsigned>(f), out.lane(), low_mask(out.width), p.data, q.data, out.data, out.count);
 }
 
+}  // namespace
 }  // namespace brevis::bits
 BREVIS_TARGET_END
+
+namespace brevis::bits {
+
+void fill_avx2_combine(Kernels& table) { table.combine = combine_avx2; }
+
+}  // namespace brevis::bits
 #endif

@@ -26,17 +26,20 @@ constexpr std::array kVariants = {
               fill_scalar_merge(table);
               fill_scalar_huffman(table);
               fill_scalar_offset(table);
+              fill_scalar_combine(table);
             }},
 #if defined(__x86_64__)
     Variant{"avx2", cpu_has_avx2,
             [](Kernels& table) {
               fill_avx2(table);
               fill_avx2_offset(table);
+              fill_avx2_combine(table);
             }},
     Variant{"avx512", cpu_has_avx512,
             [](Kernels& table) {
               fill_avx512(table);
               fill_avx512_offset(table);
+              fill_avx512_combine(table);
             }},
 #endif
 };

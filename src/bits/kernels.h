@@ -127,6 +127,8 @@ struct FieldMove {
   bool back;
 };
 
+enum class Combine : uint8_t;  // combine.h
+
 struct Kernels {
   std::string_view name;  // "scalar", "avx2", "avx512"
 
@@ -149,12 +151,15 @@ struct Kernels {
   // stay. steps[i] + base fits 16 bits; shift + bits <= words.width.
   void (*move_field)(Words words, const FieldMove& field, const int16_t* steps, int16_t base);
 
+  // combine() of combine.h.
+  void (*combine)(Combine f, ConstWords p, ConstWords q, Words out);
+
   // Decodes rounds of cursor.lanes symbols each, symbol by symbol in lane order, for as long as at least `lanes` words
   // are left before a round (so that nothing needs checking inside it) and at most `rounds`; gives the rounds done.
   size_t (*alias_decode)(const AliasDecoder& table, RansCursor& cursor, uint8_t* out, size_t rounds);
   // The same for whole words of 1, 2 or 4 bytes (by log2 of that), also at unaligned places: values[symbol] or-ed with
-  // the fields from merge.first on. `counted` grows by the occurrences of
-  // merge.counted. May stop earlier than alias_decode would.
+  // the fields from merge.first on. `counted` grows by the occurrences of merge.counted. May stop earlier than
+  // alias_decode would.
   size_t (*merge_alias[3])(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, size_t rounds, size_t& counted);
   // Words of 1, 2 or 4 bytes (by log2 of that), also at unaligned places, from their fields.
   void (*merge_fields[3])(const FieldMerge& merge, uint8_t* out, size_t count);
@@ -203,10 +208,12 @@ void fill_scalar_rans(Kernels& table);
 void fill_scalar_merge(Kernels& table);
 void fill_scalar_huffman(Kernels& table);
 void fill_scalar_offset(Kernels& table);
+void fill_scalar_combine(Kernels& table);
 bool cpu_has_avx2();
 void fill_avx2(Kernels& table);
 void fill_avx2_words(Kernels& table);
 void fill_avx2_offset(Kernels& table);
+void fill_avx2_combine(Kernels& table);
 void fill_avx2_rans(Kernels& table);
 void fill_avx2_huffman(Kernels& table);
 void fill_avx2_encode(Kernels& table);
@@ -214,6 +221,7 @@ bool cpu_has_avx512();
 void fill_avx512(Kernels& table);
 void fill_avx512_words(Kernels& table);
 void fill_avx512_offset(Kernels& table);
+void fill_avx512_combine(Kernels& table);
 void fill_avx512_rans(Kernels& table);
 
 }  // namespace brevis::bits
