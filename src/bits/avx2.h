@@ -2,7 +2,7 @@
 //
 // What the AVX2 kernels share. For kernels_avx2*.cc alone: each includes it last and gets a copy of its own.
 //
-// Requires: a CPU with AVX2, BMI2 and POPCNT. Threads: pure functions.
+// Requires: a CPU for which cpu_has_avx2(). Threads: pure functions.
 #pragma once
 
 #include <immintrin.h>
