@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // AVX2 kernels of encoding: eight states a vector, whose delays the other vectors hide. Tables are gathered from.
-//
-// Frequencies are divided by as in kernels_avx512_rans.cc: single precision times a reciprocal that is a little too
-// small gives the quotient, which is below 2^20, or one less, whatever the rounding; the remainder tells which.
 #if defined(__x86_64__)
 #include <cstddef>
+
+#include "bits/encode_tables.h"
 
 #include "bits/avx2.h"
 
@@ -13,8 +12,6 @@ namespace brevis::bits {
 
 BREVIS_TARGET_BEGIN(BREVIS_AVX2)
 namespace {
-
-constexpr float kLess = 1.0f - 1.0f / (1 << 21);  // twice what the roundings may add
 
 BREVIS_INLINE V all(uint32_t value) { return _mm256_set1_epi32(static_cast<int>(value)); }
 
@@ -85,19 +82,6 @@ BREVIS_INLINE void encode_rounds(uint32_t* states, size_t count, Step&& step) {
     down_from<kVectors>([&](unsigned k) __attribute__((always_inline)) { step(x[k], i - 8 * kVectors + 8 * k); });
   for (unsigned k = 0; k < kVectors; ++k) store(states + 8 * k, x[k]);
 }
-
-// 64 entries of 32 bits by symbol: what encoding needs of it.
-struct EncodeTables {
-  alignas(64) uint32_t entries[64];  // frequency | start << 16
-  alignas(64) float reciprocals[64];
-
-  explicit EncodeTables(const RansSymbol* symbols) {
-    for (unsigned s = 0; s < 64; ++s) {
-      entries[s] = symbols[s].frequency | uint32_t{symbols[s].start} << 16;
-      reciprocals[s] = symbols[s].frequency == 0 ? 0.0f : kLess / symbols[s].frequency;
-    }
-  }
-};
 
 // Whether all symbols are below 64 and have a frequency.
 bool all_coded(const AliasEncoder& table, const uint8_t* in, size_t count) {

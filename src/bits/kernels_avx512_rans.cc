@@ -2,10 +2,11 @@
 //
 // AVX-512 kernels of rANS with big tables, and of encoding: 16 states a vector; the four vectors of 64 lanes hide each
 // other's delays. Tables are gathered from.
-//
-// Encoding divides by frequencies. The quotient is below 2^20, so that single precision times a reciprocal that is
-// a little too small gives it or one less, whatever the rounding; the remainder tells which.
 #if defined(__x86_64__)
+#include <cstddef>
+
+#include "bits/encode_tables.h"
+
 #include "bits/avx512.h"
 
 namespace brevis::bits {
@@ -99,8 +100,6 @@ BREVIS_INLINE V divide(V& x, __m512 estimate, V f) {
   return _mm512_mask_sub_epi32(remainder, more, remainder, f);
 }
 
-constexpr float kLess = 1.0f - 1.0f / (1 << 21);  // twice what the roundings may add
-
 // 64 entries of 32 bits, by symbol.
 struct Table64 {
   V part[4];
@@ -127,19 +126,6 @@ bool all_coded(const AliasEncoder& table, const uint8_t* in, size_t count) {
   }
   return _mm512_test_epi8_mask(seen, seen) == 0;
 }
-
-// 64 entries of 32 bits by symbol: what encoding needs of it.
-struct EncodeTables {
-  alignas(64) uint32_t entries[64];  // frequency | start << 16
-  alignas(64) float reciprocals[64];
-
-  explicit EncodeTables(const RansSymbol* symbols) {
-    for (unsigned s = 0; s < 64; ++s) {
-      entries[s] = symbols[s].frequency | uint32_t{symbols[s].start} << 16;
-      reciprocals[s] = symbols[s].frequency == 0 ? 0.0f : kLess / symbols[s].frequency;
-    }
-  }
-};
 
 // `count` symbols, whole rounds of 16 * kVectors lanes.
 template <unsigned kVectors>
