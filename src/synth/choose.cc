@@ -264,7 +264,7 @@ Result<std::optional<Choice>> with_offset(const Stream& stream, const std::vecto
       known_good(stream.dtype, fields, 1, {false, false, false}, best ? best->cost : UINT64_MAX);
   if (!structures.empty() && structures.front().cost && (!best || *structures.front().cost < best->cost))
     best = Candidate{structures.front().expr, *structures.front().cost};
-  if (!best) return std::optional<Choice>{};
+  if (!best || (options.search && !options.search->grammar->allows(best->expr))) return std::optional<Choice>{};
   const Expr expr{dsl::OpId::offset, params, {best->expr}};
   const uint64_t cost = best->cost + (shifted->stored.size() + 2 * params.size()) * 8 * 256;
   if (cost >= limit) return std::optional<Choice>{};

@@ -15,7 +15,6 @@
 namespace brevis::synth {
 
 enum class Profile : uint8_t { dense, balanced, fast };
-enum class SearchMode : uint8_t { off, uniform, prior };
 
 struct Effort {
   SearchLimits limits;
