@@ -225,16 +225,10 @@ Status Coder::encode_regions(const synth::Stream& stream, const synth::Choice& c
   const auto regions = synth::Regions::of(*choice.program, stream);
   if (!regions) return make_error(Errc::internal, "a skeleton does not fit the stream it was chosen for");
   BREVIS_ASSIGN(const auto truth, regions->is_true());
-  if (!truth || truth->whole != expected) return changed();
+  if (!truth || truth->whole != expected) return source_->changed();
   for (uint32_t r = 0; r < regions->count(); ++r)
     BREVIS_TRY(encode_frames(regions->region(r), r, choice.frame_words[r], bound, truth->regions[r]));
   return {};
-}
-
-Error Coder::changed() const {
-  return make_error(Errc::changed, "'" + source_->path() +
-                                       "' changed while it was being packed; pack it again once "
-                                       "nothing writes to it");
 }
 
 Status Coder::encode_frames(const synth::Stream& stream, uint32_t region, uint64_t step, const dsl::BoundProgram& bound,
@@ -279,7 +273,7 @@ Status Coder::encode_frames(const synth::Stream& stream, uint32_t region, uint64
         BREVIS_TRY(writer_->append_frame(frame.stored));
         return options_.on_progress ? options_.on_progress(frame.words.view().bytes()) : Status{};
       }));
-  if (hasher.digest() != expected) return changed();
+  if (hasher.digest() != expected) return source_->changed();
   return {};
 }
 

@@ -68,7 +68,6 @@ class Coder {
                         const Digest& expected);
   Status encode_frames(const synth::Stream& stream, uint32_t region, uint64_t step, const dsl::BoundProgram& bound,
                        const Digest& expected, const std::vector<archive::BaseSpan>* likes = nullptr);
-  Error changed() const;
   Result<Coded> code_stream(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned);
   Result<std::shared_ptr<const dsl::BoundProgram>> bind_record(const synth::Choice& choice,
                                                                const std::vector<archive::Binding>& bindings) const;

@@ -201,7 +201,7 @@ Result<std::optional<Coded>> Coder::code_related(const RecordPlan& plan, const S
     return std::optional<Coded>();
 
   Scan as_stream;
-  as_stream.stats = best_stats;
+  as_stream.stats = std::move(best_stats);
   as_stream.digest = scanned.digest;
   archive::Record record;
   BREVIS_ASSIGN(record.bindings, bind_tables(choice, as_stream));

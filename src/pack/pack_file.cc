@@ -83,10 +83,7 @@ class WholeDigest {
     thread_.join();
     BREVIS_TRY(status_);
     for (size_t i = 0; i < coded.size(); ++i)
-      if (hashers_[i].digest() != coded[i])
-        return make_error(Errc::changed, "'" + source_->path() +
-                                             "' changed while it was being packed; pack it again "
-                                             "once nothing writes to it");
+      if (hashers_[i].digest() != coded[i]) return source_->changed();
     return sha_.finish();
   }
 
@@ -96,12 +93,6 @@ class WholeDigest {
     size_t record;
     const Twin* twin;  // null: bytes of the record itself
   };
-
-  Error changed() const {
-    return make_error(Errc::changed, "'" + source_->path() +
-                                         "' changed while it was being packed; pack it again once "
-                                         "nothing writes to it");
-  }
 
   Status run() {
     ByteVector buffer(kReadBytes);
@@ -114,7 +105,7 @@ class WholeDigest {
         if (span.twin == nullptr) {
           hashers_[span.record].update(part);
         } else if (xxh3_128(part) != span.twin->digest) {  // twins are small: one part is all of it
-          return changed();
+          return source_->changed();
         }
         at += part.size();
       }
@@ -247,22 +238,33 @@ PackedStream describe(const RecordPlan& plan, const Coded& coded, const archive:
   return out;
 }
 
+// SHA-256 of `size` bytes that read(offset, part) gives.
+template <class Read>
+Result<std::string> sha256_of(uint64_t size, Read&& read) {
+  Sha256Hasher hasher;
+  ByteVector buffer(4 * kReadBytes);
+  for (uint64_t at = 0; at < size;) {
+    const auto part = MutByteSpan(buffer).first(static_cast<size_t>(std::min<uint64_t>(buffer.size(), size - at)));
+    BREVIS_TRY(read(at, part));
+    hasher.update(part);
+    at += part.size();
+  }
+  const Sha256 digest = hasher.finish();
+  return to_hex(ByteSpan(digest));
+}
+
 // Reads the new archive back from where it stands; only when all of it is there does the source go.
 Status replace_source(const FileContext& context, const FileJob& job, const Source& source, const std::string& sha256) {
   archive::DirectoryFinder finder(context.options->base_paths);
   BREVIS_ASSIGN(const auto reader, archive::open_with_bases(job.target, finder));
   archive::RangeReader range(*reader);
-  Sha256Hasher hasher;
-  ByteVector buffer(4 * kReadBytes);
-  for (uint64_t at = 0; at < source.size();) {
-    const auto part =
-        MutByteSpan(buffer).first(static_cast<size_t>(std::min<uint64_t>(buffer.size(), source.size() - at)));
-    BREVIS_TRY(range.read({at, part.size()}, part));
-    hasher.update(part);
-    at += part.size();
+  std::string given;
+  if (reader->manifest().original_size == source.size()) {
+    BREVIS_ASSIGN(given, sha256_of(source.size(), [&](uint64_t at, MutByteSpan part) {
+                    return range.read({at, part.size()}, part);
+                  }));
   }
-  const Sha256 digest = hasher.finish();
-  if (to_hex(ByteSpan(digest)) != sha256)
+  if (given != sha256)
     return make_error(Errc::internal, "'" + job.target + "' does not give back '" + job.source +
                                           "', which was kept: pack it anew with --force");
   BREVIS_TRY(source.unchanged());
@@ -343,24 +345,25 @@ bool is_packed_already(const FileContext& context, const FileJob& job) {
   const auto there = file->stat();
   if (!there || there->mtime_ns != stat->mtime_ns) return false;
   const auto reader = archive::Reader::open(std::move(*file));
-  return reader && (*reader)->manifest().original_size == stat->size &&
+  if (!reader) return false;
+  uint64_t size = stat->size;
+  if (job.from_archive) {
+    auto packed = File::open(job.source);
+    if (!packed) return false;
+    const auto original = archive::Reader::open(std::move(*packed));
+    if (!original || (*original)->manifest().sha256 != (*reader)->manifest().sha256) return false;
+    size = (*original)->manifest().original_size;
+  }
+  return (*reader)->manifest().original_size == size &&
          (*reader)->manifest().provenance == provenance_of(context, context.prior) &&
          (*reader)->manifest().sha256.has_value() == context.options->sha256;
 }
 
 Status remove_packed_source(const FileContext& context, const FileJob& job) {
   BREVIS_ASSIGN(const Source source, open_source(context, job));
-  Sha256Hasher hasher;
-  ByteVector buffer(4 * kReadBytes);
-  for (uint64_t at = 0; at < source.size();) {
-    const auto part =
-        MutByteSpan(buffer).first(static_cast<size_t>(std::min<uint64_t>(buffer.size(), source.size() - at)));
-    BREVIS_TRY(source.read(at, part));
-    hasher.update(part);
-    at += part.size();
-  }
-  const Sha256 digest = hasher.finish();
-  return replace_source(context, job, source, to_hex(ByteSpan(digest)));
+  BREVIS_ASSIGN(const std::string sha256,
+                sha256_of(source.size(), [&](uint64_t at, MutByteSpan part) { return source.read(at, part); }));
+  return replace_source(context, job, source, sha256);
 }
 
 PackedFile pack_file(const FileContext& context, const FileJob& job) {

@@ -46,6 +46,10 @@ Status Source::unchanged() const {
   BREVIS_ASSIGN(FileStat now, file_.stat());
   if (archive_) now.size = stat_.size;  // of the original
   if (now.same_version(stat_)) return {};
+  return changed();
+}
+
+Error Source::changed() const {
   return make_error(Errc::changed,
                     "'" + path() + "' changed while it was being packed; pack it again once nothing writes to it");
 }

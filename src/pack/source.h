@@ -28,6 +28,8 @@ class Source {
   Status read(uint64_t offset, MutByteSpan out) const;
   // Asks the file system once more.
   Status unchanged() const;
+  // What to say when bytes were not the same twice.
+  Error changed() const;
   const File& file() const { return file_; }
 
  private:
