@@ -85,9 +85,10 @@ Status check_overwrites(const PackOptions& options, const Inventory& inventory, 
   if (item.action == PackAction::copied && id_of(item.source) == id) return {};
   std::set<std::string> users = users_of(options, item, *id);
   users.erase(absolute(item.target));
+  // Those that are still to be packed anew need it no more. Those before had their turn: who needs it yet has failed.
   if (!users.empty() && !options.from_archives)
-    for (const Item& other : inventory.items)
-      if (other.action == PackAction::packed) users.erase(absolute(other.target));
+    for (const Item* other = &item + 1; other < inventory.items.data() + inventory.items.size(); ++other)
+      if (other->action == PackAction::packed) users.erase(absolute(other->target));
   if (users.empty()) return {};
   return make_error(Errc::invalid_argument,
                     "'" + item.target + "' is the base of '" + *users.begin() + "'" +

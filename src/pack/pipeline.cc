@@ -79,8 +79,10 @@ bool is_copied_already(const Item& item) {
   return source && there && source->size == there->size && source->mtime_ns == there->mtime_ns;
 }
 
-Status make_link(const Item& item, bool overwrite) {
-  if (overwrite && stat_at(AT_FDCWD, item.target, false)) BREVIS_TRY(remove_file(item.target));
+// `again`: a link of an earlier run may stand there, and nothing else.
+Status make_link(const Item& item, bool overwrite, bool again) {
+  const auto there = stat_at(AT_FDCWD, item.target, false);
+  if (there && (overwrite || (again && there->is_symlink()))) BREVIS_TRY(remove_file(item.target));
   return make_symlink(item.link_target, item.target);
 }
 
@@ -103,7 +105,7 @@ PackedFile plain_item(const PackOptions& options, const Inventory& inventory, co
   if (writes && options.force && !options.dry_run) done = pack::check_overwrites(options, inventory, nullptr, item);
   if (done && !options.dry_run && item.action == PackAction::copied) done = copy_file(item, options.force);
   if (done && !options.dry_run && item.action == PackAction::linked)
-    done = make_link(item, options.force || options.resume);
+    done = make_link(item, options.force, options.resume);
   if (!done) {
     out.action = PackAction::failed;
     out.error = std::move(done).error();
@@ -131,11 +133,13 @@ class BasesOfRun {
       current_.clear();
       group_ = item.group;
       series_.reset();
+      opened_ = {};
       if (group_ % kSeries != 0) {
         series_ = std::make_unique<pack::Bases>(options_.base_paths);
-        for (const std::string& path : last_) BREVIS_TRY(series_->add(path, true));
+        for (size_t i = 0; i < last_.size() && opened_; ++i) opened_ = series_->add(last_[i], true);
       }
     }
+    BREVIS_TRY(opened_);  // for every item of the group: none is packed against a part of the bases
     const pack::Bases* bases = series_ ? series_.get() : fixed_.get();
     return bases->empty() ? nullptr : bases;
   }
@@ -150,6 +154,7 @@ class BasesOfRun {
  private:
   const PackOptions& options_;
   std::unique_ptr<pack::Bases> fixed_, series_;
+  Status opened_;                            // of series_
   std::vector<std::string> last_, current_;  // archives of the snapshot before and of this one
   size_t group_ = 0;
 };
@@ -228,6 +233,8 @@ Result<PackReport> pack_files(const PackOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   BREVIS_TRY(check_options(options));
   BREVIS_TRY(check_relations(options));
+  if (!options.save_prior.empty() && !options.dry_run)
+    BREVIS_TRY(pack::check_save_prior(options.save_prior, options.force));
   BREVIS_ASSIGN(const Inventory inventory, pack::take_inventory(options));
   std::vector<const Directory*> made;
   if (!options.dry_run) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pack/planning.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -85,6 +87,12 @@ Result<synth::Prior> load_prior(const std::string& path) {
   auto prior = synth::read_prior(bytes);
   if (!prior) return Error(prior.error()).within("'" + path + "'");
   return prior;
+}
+
+Status check_save_prior(const std::string& path, bool overwrite) {
+  if (overwrite || !stat_at(AT_FDCWD, path, true) || load_prior(path)) return {};
+  return make_error(Errc::invalid_argument,
+                    "'" + path + "' is there and no prior of this program: name another file, or --force");
 }
 
 Status save_prior(const std::string& path, const synth::Prior& prior) {

@@ -35,6 +35,8 @@ class Planning {
 
 // A file with a prior. Errors: io, not_found, corrupt, unsupported.
 Result<synth::Prior> load_prior(const std::string& path);
+// Whether save_prior() would only take the place of a prior, or of nothing. Errors: invalid_argument.
+Status check_save_prior(const std::string& path, bool overwrite);
 Status save_prior(const std::string& path, const synth::Prior& prior);
 
 }  // namespace brevis::pack

@@ -72,7 +72,8 @@ Status Bases::index(uint32_t number, bool similar) {
   BREVIS_ASSIGN(const Verdict verdict, verdict_of(reader));
   if (similar)
     for (const TensorInfo& tensor : verdict.tensors)
-      if (tensor.span.length != 0) by_name_[{tensor.name, tensor.dtype, tensor.shape}].push_back({number, tensor.span});
+      if (tensor.span.length != 0)
+        by_name_[{tensor.name, tensor.dtype, tensor.shape, tensor.span.length}].push_back({number, tensor.span});
   for (const archive::Segment& segment : manifest.segments) {
     if (segment.length == 0 || segment.kind == SegmentKind::prefix) continue;
     const archive::Record& record = manifest.records[segment.record];
@@ -97,7 +98,7 @@ Digest Bases::digest() const {
 }
 
 std::optional<BaseSpan> Bases::like(const TensorInfo& tensor, const std::string& file) const {
-  const auto found = by_name_.find({tensor.name, tensor.dtype, tensor.shape});
+  const auto found = by_name_.find({tensor.name, tensor.dtype, tensor.shape, tensor.span.length});
   if (found == by_name_.end()) return std::nullopt;
   for (const BaseSpan& span : found->second)
     if (name_of(path(span.base)) == file || name_of(path(span.base)) == file + ".brv") return span;

@@ -51,7 +51,7 @@ class Bases {
 
   archive::DirectoryFinder finder_;
   std::vector<Opened> archives_;
-  using Shape = std::tuple<std::string, Dtype, std::vector<uint64_t>>;
+  using Shape = std::tuple<std::string, Dtype, std::vector<uint64_t>, uint64_t>;  // and bytes
   std::map<Shape, std::vector<archive::BaseSpan>> by_name_;
   std::map<std::pair<Digest, uint64_t>, std::vector<archive::BaseSpan>> by_digest_;
 };
