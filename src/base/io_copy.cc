@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 
 #include "base/io.h"
 #include "base/io_fault.h"
@@ -39,6 +41,19 @@ Result<uint64_t> copy_in_kernel(int from, int to, const std::string& path, uint6
   }
 }
 
+// A clone has the size that its original had by then, which another process may have changed.
+Status hold_to(int fd, const std::string& path, uint64_t length) {
+  struct stat made {};
+  if (::fstat(fd, &made) != 0) return Error::from_errno(errno, doing("examining", path));
+  const auto size = static_cast<uint64_t>(made.st_size);
+  if (size < length)
+    return make_error(Errc::truncated, doing("writing", path) + ": what is copied was cut to " + std::to_string(size) +
+                                           " of " + std::to_string(length) + " bytes meanwhile");
+  if (size > length && ::ftruncate(fd, static_cast<off_t>(length)) != 0)
+    return Error::from_errno(errno, doing("writing", path));
+  return {};
+}
+
 // Keeps the bytes that only memory holds few: the last fsync is then short, and with it the time in which a copy cannot
 // be stopped. Best effort; what fails here fails that fsync.
 void write_out_behind(int fd, uint64_t end) {
@@ -61,6 +76,7 @@ Status AtomicFile::append_file(const File& from, uint64_t length, const std::fun
   if (start == 0 && length > 0) {
     BREVIS_ASSIGN(const FileStat stat, from.stat());
     if (stat.size == length && ::ioctl(fd_.get(), FICLONE, from.fd()) == 0) {
+      BREVIS_TRY(hold_to(fd_.get(), path_, length));
       size_ = length;
       return step(length);
     }
