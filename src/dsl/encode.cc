@@ -102,8 +102,10 @@ class Encoder {
   // The words of a `base` node that were given, nullopt for other nodes.
   std::optional<bits::ConstWords> base_of(uint32_t at, size_t words) const {
     const Node& node = bound_.program().nodes()[at];
-    if (node.op != OpId::base || bases_.empty()) return std::nullopt;
-    const ByteSpan bytes = bases_[static_cast<size_t>(node.base) - first_base_];
+    if (node.op != OpId::base) return std::nullopt;
+    const size_t number = static_cast<size_t>(node.base) - first_base_;
+    if (number >= bases_.size()) return std::nullopt;
+    const ByteSpan bytes = bases_[number];
     if (bytes.size() != words * bits::lane_bytes(node.width)) return std::nullopt;
     return bits::ConstWords{bytes.data(), words, node.width};
   }
