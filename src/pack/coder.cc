@@ -117,14 +117,7 @@ Result<std::optional<uint64_t>> Coder::find_equal(const SpanStream& stream, cons
   auto& offsets = seen_[{digest, stream.bytes()}];
   for (const uint64_t offset : offsets) {
     const SpanStream other(*source_, {{offset, stream.bytes()}});
-    ByteVector a(kScanBytes), b(kScanBytes);
-    bool equal = true;
-    for (uint64_t at = 0; at < stream.bytes() && equal; at += kScanBytes) {
-      const size_t n = static_cast<size_t>(std::min(kScanBytes, stream.bytes() - at));
-      BREVIS_TRY(stream.read(at, MutByteSpan(a).first(n)));
-      BREVIS_TRY(other.read(at, MutByteSpan(b).first(n)));
-      equal = std::equal(a.begin(), a.begin() + static_cast<ptrdiff_t>(n), b.begin());
-    }
+    BREVIS_ASSIGN(const bool equal, equals(stream, [&](uint64_t at, MutByteSpan out) { return other.read(at, out); }));
     if (equal) return std::optional<uint64_t>(offset);
   }
   offsets.push_back(plan.members.front().span.offset);
@@ -297,14 +290,15 @@ Result<Coded> Coder::code(const RecordPlan& plan) {
   const uint64_t before = writer_->bytes_written();
   const size_t tables = writer_->manifest().tables.size();
   std::optional<Coded> related;
+  std::optional<synth::Choice> alone;
   if (options_.bases != nullptr && plan.kind != archive::SegmentKind::prefix) {
-    BREVIS_ASSIGN(related, code_related(plan, bytes, scanned));
+    BREVIS_ASSIGN(related, code_related(plan, bytes, scanned, alone));
   }
   Coded coded;
   if (related) {
     coded = std::move(*related);
   } else {
-    BREVIS_ASSIGN(coded, code_stream(plan, bytes, scanned));
+    BREVIS_ASSIGN(coded, code_stream(plan, bytes, scanned, std::move(alone)));
   }
   coded.bytes = writer_->bytes_written() - before;
   const auto& all = writer_->manifest().tables;
@@ -312,11 +306,15 @@ Result<Coded> Coder::code(const RecordPlan& plan) {
   return coded;
 }
 
-Result<Coded> Coder::code_stream(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned) {
+Result<Coded> Coder::code_stream(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned,
+                                 std::optional<synth::Choice> alone) {
   unsigned width = plan.width();
-  const auto start = std::chrono::steady_clock::now();
-  BREVIS_ASSIGN(const synth::Choice choice, choose(bytes, plan, scanned, width));
-  planning_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!alone) {
+    const auto start = std::chrono::steady_clock::now();
+    BREVIS_ASSIGN(alone, choose(bytes, plan, scanned, width));
+    planning_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  const synth::Choice& choice = *alone;
   const synth::Stream stream = words_of(bytes, plan.dtype, width, plan.shape);
   archive::Record record;
   BREVIS_ASSIGN(record.bindings, bind_tables(choice, scanned));

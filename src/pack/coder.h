@@ -68,11 +68,14 @@ class Coder {
                         const Digest& expected);
   Status encode_frames(const synth::Stream& stream, uint32_t region, uint64_t step, const dsl::BoundProgram& bound,
                        const Digest& expected, const std::vector<archive::BaseSpan>* likes = nullptr);
-  Result<Coded> code_stream(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned);
+  // `alone`: a choice that was made already.
+  Result<Coded> code_stream(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned,
+                            std::optional<synth::Choice> alone);
   Result<std::shared_ptr<const dsl::BoundProgram>> bind_record(const synth::Choice& choice,
                                                                const std::vector<archive::Binding>& bindings) const;
-  // coder_related.cc; nullopt: the stream is better off alone.
-  Result<std::optional<Coded>> code_related(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned);
+  // coder_related.cc; nullopt: the stream is better off alone, by `alone` where that had to be looked at.
+  Result<std::optional<Coded>> code_related(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned,
+                                            std::optional<synth::Choice>& alone);
   Result<std::optional<std::vector<archive::BaseSpan>>> find_equal_base(const SpanStream& stream, const Digest& digest,
                                                                         const RecordPlan& plan) const;
   std::vector<archive::BaseSpan> name_bases(const std::vector<archive::BaseSpan>& spans);

@@ -89,17 +89,10 @@ Result<std::optional<std::vector<archive::BaseSpan>>> Coder::find_equal_base(con
   using Found = std::optional<std::vector<archive::BaseSpan>>;
   if (plan.like_is_equal) return Found(plan.likes);
   if (stream.bytes() < kEqualFrom) return Found();
-  std::vector<std::vector<archive::BaseSpan>> candidates;
-  for (const archive::BaseSpan& span : options_.bases->equals(digest, stream.bytes())) candidates.push_back({span});
-  for (const auto& spans : candidates) {
-    ByteVector a(kPartBytes), b(kPartBytes);
-    bool equal = true;
-    for (uint64_t at = 0; at < stream.bytes() && equal; at += kPartBytes) {
-      const size_t n = static_cast<size_t>(std::min(kPartBytes, stream.bytes() - at));
-      BREVIS_TRY(stream.read(at, MutByteSpan(a).first(n)));
-      BREVIS_TRY(options_.bases->read(spans, at, MutByteSpan(b).first(n)));
-      equal = std::equal(a.begin(), a.begin() + static_cast<ptrdiff_t>(n), b.begin());
-    }
+  for (const archive::BaseSpan& span : options_.bases->equals(digest, stream.bytes())) {
+    const std::vector<archive::BaseSpan> spans{span};
+    BREVIS_ASSIGN(const bool equal,
+                  equals(stream, [&](uint64_t at, MutByteSpan out) { return options_.bases->read(spans, at, out); }));
     if (equal) return Found(spans);
   }
   return Found();
@@ -148,7 +141,8 @@ Result<synth::StreamStats> Coder::difference_stats(const synth::Stream& stream) 
   return all;
 }
 
-Result<std::optional<Coded>> Coder::code_related(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned) {
+Result<std::optional<Coded>> Coder::code_related(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned,
+                                                 std::optional<synth::Choice>& alone) {
   BREVIS_ASSIGN(const auto equal, find_equal_base(bytes, scanned.digest, plan));
   if (equal) {
     BREVIS_ASSIGN(const Coded coded, write_equal(*equal, plan, scanned.digest));
@@ -192,12 +186,11 @@ Result<std::optional<Coded>> Coder::code_related(const RecordPlan& plan, const S
     if (!cut.frame_words.empty() && (choice.frame_words.empty() || cut.estimated_bytes < choice.estimated_bytes))
       choice = std::move(cut);
   }
-  unsigned alone_width = width;
-  BREVIS_ASSIGN(const synth::Choice alone, choose(bytes, plan, scanned, alone_width));
+  unsigned alone_width = width;  // stays: only bytes without a dtype are read in another
+  BREVIS_ASSIGN(alone, choose(bytes, plan, scanned, alone_width));
   const auto& regions = choice.program->regions();
   if (choice.frame_words.size() != 1 || regions.size() != 1 || regions[0].root != 0 ||
-      choice.estimated_bytes >
-          alone.estimated_bytes - std::min(alone.estimated_bytes, alone.estimated_bytes / kWorthOf))
+      choice.estimated_bytes > alone->estimated_bytes - alone->estimated_bytes / kWorthOf)
     return std::optional<Coded>();
 
   Scan as_stream;

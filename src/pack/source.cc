@@ -74,4 +74,16 @@ Status SpanStream::read(uint64_t offset, MutByteSpan out) const {
   return {};
 }
 
+Result<bool> equals(const SpanStream& stream, const std::function<Status(uint64_t offset, MutByteSpan out)>& read) {
+  constexpr uint64_t kPartBytes = 1u << 20;
+  ByteVector a(std::min(kPartBytes, stream.bytes())), b(a.size());
+  for (uint64_t at = 0; at < stream.bytes(); at += kPartBytes) {
+    const size_t n = static_cast<size_t>(std::min(kPartBytes, stream.bytes() - at));
+    BREVIS_TRY(stream.read(at, MutByteSpan(a).first(n)));
+    BREVIS_TRY(read(at, MutByteSpan(b).first(n)));
+    if (!std::equal(a.begin(), a.begin() + static_cast<ptrdiff_t>(n), b.begin())) return false;
+  }
+  return true;
+}
+
 }  // namespace brevis::pack

@@ -6,6 +6,7 @@
 // Threads: read() and unchanged() may be called from several threads. Owns: the open file.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "archive/bases.h"
@@ -51,5 +52,8 @@ class SpanStream {
   std::vector<Range> spans_;
   std::vector<uint64_t> starts_;  // of each span in the stream, then the end
 };
+
+// Whether the stream is what read(offset, out) gives, as far as it goes.
+Result<bool> equals(const SpanStream& stream, const std::function<Status(uint64_t offset, MutByteSpan out)>& read);
 
 }  // namespace brevis::pack
