@@ -283,9 +283,12 @@ TEST_CASE("--resume --replace removes what an earlier run packed, and only where
   test::write_file(other, changed);
   stdfs::last_write_time(other, time);
   PackOptions options;
-  options.resume = options.replace = true;
+  options.resume = options.replace = options.dry_run = true;
   options.sources = {dir / "tree"};
   options.target = dir / "out";
+  REQUIRE(pack_files(options));
+  CHECK(stdfs::exists(dir / "tree/a.safetensors"));  // a rehearsal takes nothing away
+  options.dry_run = false;
   const auto report = pack_files(options);
   REQUIRE(report);
   REQUIRE(report->first_error() != nullptr);

@@ -10,10 +10,13 @@
 #include <filesystem>
 #include <thread>
 
+#include "archive/reader.h"
+#include "base/io.h"
 #include "brevis/living.h"
 #include "brevis/pack.h"
 #include "served_tree.h"
 #include "support/safetensors_writer.h"
+#include "support/simple_pack.h"
 #include "support/weights.h"
 
 using namespace brevis;
@@ -163,6 +166,30 @@ TEST_CASE("a damaged frame of a base fails what stands on it and nothing else") 
   }
   CHECK(failed >= 1);
   CHECK(failed <= 12);
+}
+
+TEST_CASE("Z09: a base that is not as deep or as large as it was is refused") {
+  using enum archive::SegmentKind;
+  ServedTree tree;
+  const PackPart words{opaque, random_bytes(5000, 1), "u8 = literal(raw)"};
+  REQUIRE(simple_pack(tree / "base.brv", {words}));
+  for (const int lie : {0, 1, 2}) {
+    archive::Base base{archive::Reader::open(File::open(tree / "base.brv").value()).value()->header().id, 5000, 0, ""};
+    if (lie == 1) base.depth = 1;
+    if (lie == 2) base.original_size += 5;
+    SimplePackOptions options;
+    options.bases = {base};
+    REQUIRE(simple_pack(tree / "on.brv", {{opaque, words.bytes, "u8 = base", 0, -1, {{0, {0, 5000}}}, {}}}, options));
+    tree.serve();
+    const auto opened = tree.volume().open_file(tree.look("on").id);
+    if (lie == 0) {
+      REQUIRE(opened);
+      CHECK(tree.contents("on") == words.bytes);
+      continue;
+    }
+    REQUIRE_FALSE(opened);
+    CHECK(opened.error().message().find("not the base") != std::string::npos);
+  }
 }
 
 TEST_CASE("an archive is no way to a base that its owner may not read") {
