@@ -298,6 +298,8 @@ TEST_CASE("an index that somebody cut is begun anew from memory; nothing is lost
 TEST_CASE("many threads: right bytes or misses while everything is being replaced") {
   TempDir folder;
   Cache cache(folder / "c", 4 * kMiB);
+  for (uint64_t i = 0; i < 8; ++i) cache.put(i);
+  cache.disk->settle();  // something to find, however slow the disk is
   std::atomic<int> hits{0}, wrong{0};
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < 4; ++t)
