@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what `brevis bench --json` measured, for docs/benchmarks.md.
+"""Draws what `brevis bench --json` measured.
 
 usage: tools/dev/plot_bench.py JSON [SVG]
 
 Bars of each file: its size, and decoding on one core as ratios to memcpy of
 the same run, for zstd -3 and each kernel level. SVG is standard output when
-it is not named. docs/plots/bench.json is drawn as docs/plots/bench.svg.
+it is not named.
 """
 import json
 import pathlib
