@@ -2,9 +2,13 @@
 //
 // brevis add, replace, remove: changing the tree under a mount through its daemon, which alone still reaches a source
 // that is mounted over itself.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
+#include <utility>
 
 #include "command.h"
 #include "commands.h"
@@ -109,6 +113,24 @@ int tell(const std::vector<Outcome>& outcomes, const char* done, const CommandLi
   return code;
 }
 
+using Identity = std::optional<std::pair<dev_t, ino_t>>;
+
+Identity identity_of(const std::string& file) {
+  struct stat st {};
+  if (::stat(file.c_str(), &st) != 0) return std::nullopt;
+  return std::pair(st.st_dev, st.st_ino);
+}
+
+// After a move. A file that replaced itself is the tree's own by then, and the only one.
+Status remove_given(const std::string& file, const Identity& given) {
+  if (!given || identity_of(file) != given)
+    return make_error(Errc::changed, "'" + file + "' is not the file that was put any more and is left as it is");
+  std::error_code failed;
+  if (!stdfs::remove(file, failed) && failed)
+    return Error::from_errno(failed.value(), "'" + file + "' stands in the tree, but is not removed");
+  return {};
+}
+
 int put(const char* program, const char* summary, bool replace, int argc, char** argv) {
   CommandLine line(program, "[options] MOUNT FILE...", summary);
   std::string mount, directory;
@@ -131,12 +153,12 @@ int put(const char* program, const char* summary, bool replace, int argc, char**
   std::vector<Outcome> outcomes;
   for (const Item& item : items) {
     const Json request = {{"command", "put"}, {"path", item.path}, {"replace", replace}};
+    const auto given = identity_of(item.file);
     outcomes.push_back(do_one(*client, request, item, bar));
     if (stop_requested()) break;
-    std::error_code failed;
-    if (move && !outcomes.back().error && !stdfs::remove(item.file, failed) && failed) {
-      outcomes.back().error =
-          Error::from_errno(failed.value(), "'" + item.file + "' stands in the tree, but is not removed");
+    if (!move || outcomes.back().error) continue;
+    if (Status removed = remove_given(item.file, given); !removed) {
+      outcomes.back().error = std::move(removed).error();
       outcomes.back().exit_code = to_exit_code(*outcomes.back().error);
     }
   }

@@ -105,6 +105,17 @@ def case_add_replace_remove_in_place():
     expect_equal([p.name for p in tree.rglob("*") if p.is_file()], [], "what is left on disk")
 
 
+def case_what_replaced_itself_is_not_removed():
+    tree = WORK / "itself"
+    folder, name, data = small("one")
+    archive = tree / (name + ".brv")
+    tree.mkdir()
+    shutil.copyfile(folder / archive.name, archive)
+    with Mount(tree, WORK / "beside") as mount:
+        expect("is left as it is" in brevis("replace", mount.at, archive, "--move", code=75).stderr, "why not")
+        expect_equal((mount.at / name).read_bytes(), data, "the file")
+
+
 def case_stats_and_warm():
     # M10, M13, M25: counters as JSON and for people; a damaged frame shows; what was warmed is not asked for again
     tree = WORK / "stats"
