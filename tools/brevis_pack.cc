@@ -182,6 +182,11 @@ void print_streams(const PackReport& packed) {
   }
 }
 
+double saved_percent(const PackReport& packed) {
+  if (packed.bytes_in == 0) return 0;
+  return 100.0 * (1.0 - static_cast<double>(packed.bytes_out) / static_cast<double>(packed.bytes_in));
+}
+
 void print_report_json(const PackReport& packed, bool dry_run, int code) {
   Json document = json_document();
   document["files"] = Json::array();
@@ -208,14 +213,10 @@ void print_report_json(const PackReport& packed, bool dry_run, int code) {
     if (file.error) one["error"] = json_error(*file.error);
     document["files"].push_back(std::move(one));
   }
-  const double saved =
-      packed.bytes_in == 0
-          ? 0
-          : 100.0 * (1.0 - static_cast<double>(packed.bytes_out) / static_cast<double>(packed.bytes_in));
   document.update({{"bytes_in", packed.bytes_in},
                    {"bytes_out", packed.bytes_out},
                    {"ratio", json_ratio(packed.bytes_in, packed.bytes_out)},
-                   {"saved_percent", saved},
+                   {"saved_percent", saved_percent(packed)},
                    {"seconds", packed.seconds},
                    {"dry_run", dry_run},
                    {"exit_code", code}});
@@ -224,12 +225,8 @@ void print_report_json(const PackReport& packed, bool dry_run, int code) {
 
 void print_summary(const PackReport& packed, const Totals& totals, bool dry_run) {
   const double speed = packed.seconds > 0 ? static_cast<double>(packed.bytes_in) / 1e9 / packed.seconds : 0;
-  const double saved =
-      packed.bytes_in == 0
-          ? 0
-          : 100.0 * (1.0 - static_cast<double>(packed.bytes_out) / static_cast<double>(packed.bytes_in));
   std::printf("%s, %s bytes in, %s bytes out, saved %.2f%%, %.3f GB/s%s", counted(totals.done, "file").c_str(),
-              grouped(packed.bytes_in).c_str(), grouped(packed.bytes_out).c_str(), saved, speed,
+              grouped(packed.bytes_in).c_str(), grouped(packed.bytes_out).c_str(), saved_percent(packed), speed,
               dry_run ? " (dry run: nothing written)" : "");
   if (totals.resumed != 0) std::printf("; %s packed before", grouped(totals.resumed).c_str());
   if (totals.failed != 0) std::printf("; %s failed", grouped(totals.failed).c_str());

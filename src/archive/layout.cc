@@ -199,6 +199,19 @@ Status RangeReader::read_record(uint32_t record, Range range, MutByteSpan out) {
   return run_windows(range, out, [&](Range window) { return plan_record(*reader_, record, window, pieces_); });
 }
 
+Status RangeReaders::read(Range range, MutByteSpan out) {
+  auto reader = spare_.with([](auto& spare) -> std::unique_ptr<RangeReader> {
+    if (spare.empty()) return nullptr;
+    auto last = std::move(spare.back());
+    spare.pop_back();
+    return last;
+  });
+  if (!reader) reader = std::make_unique<RangeReader>(*reader_);
+  BREVIS_TRY(reader->read(range, out));
+  spare_.with([&](auto& spare) { spare.push_back(std::move(reader)); });
+  return {};
+}
+
 Status read_range(const Reader& reader, Range range, MutByteSpan out) { return RangeReader(reader).read(range, out); }
 
 Status read_record_range(const Reader& reader, uint32_t record, Range range, MutByteSpan out) {

@@ -9,6 +9,7 @@
 
 #include "archive/reader.h"
 #include "base/arena.h"
+#include "base/threads.h"
 #include "dsl/plan.h"
 
 namespace brevis::archive {
@@ -72,6 +73,17 @@ class RangeReader {
   std::vector<FilePiece> pieces_;
   ByteVector base_bytes_;
   std::vector<std::unique_ptr<RangeReader>> bases_;  // by number, made when needed
+};
+
+// Reads from several threads: each takes a reader that no other uses.
+class RangeReaders {
+ public:
+  explicit RangeReaders(std::shared_ptr<const Reader> reader) : reader_(std::move(reader)) {}
+  Status read(Range range, MutByteSpan out);
+
+ private:
+  std::shared_ptr<const Reader> reader_;
+  Guarded<std::vector<std::unique_ptr<RangeReader>>> spare_;
 };
 
 // For a single read.

@@ -61,8 +61,8 @@ Status Bases::add_archive(const std::string& path, bool similar) {
                       "'" + path + "' stands on a chain of " + std::to_string(archive::kMaxDepth) +
                           " archives already and can be no base: take an earlier one, or make it stand alone "
                           "with --flatten");
-  archives_.push_back(
-      {std::move(reader), std::make_unique<Guarded<std::vector<std::unique_ptr<archive::RangeReader>>>>()});
+  auto original = std::make_unique<archive::RangeReaders>(reader);
+  archives_.push_back({std::move(reader), std::move(original)});
   return index(static_cast<uint32_t>(archives_.size() - 1), similar);
 }
 
@@ -115,16 +115,8 @@ Status Bases::read(const std::vector<BaseSpan>& spans, uint64_t offset, MutByteS
   for (const BaseSpan& span : spans) {
     const uint64_t from = std::max(at, offset), to = std::min(at + span.range.length, offset + out.size());
     if (from < to) {
-      const Opened& opened = archives_[span.base];
-      auto reader = opened.spare->with([](auto& spare) -> std::unique_ptr<archive::RangeReader> {
-        if (spare.empty()) return nullptr;
-        auto last = std::move(spare.back());
-        spare.pop_back();
-        return last;
-      });
-      if (!reader) reader = std::make_unique<archive::RangeReader>(*opened.reader);
-      BREVIS_TRY(reader->read({span.range.offset + (from - at), to - from}, out.subspan(from - offset, to - from)));
-      opened.spare->with([&](auto& spare) { spare.push_back(std::move(reader)); });
+      BREVIS_TRY(archives_[span.base].original->read({span.range.offset + (from - at), to - from},
+                                                     out.subspan(from - offset, to - from)));
     }
     at += span.range.length;
   }

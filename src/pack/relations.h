@@ -44,7 +44,7 @@ class Bases {
  private:
   struct Opened {
     std::shared_ptr<const archive::Reader> reader;
-    std::unique_ptr<Guarded<std::vector<std::unique_ptr<archive::RangeReader>>>> spare;
+    std::unique_ptr<archive::RangeReaders> original;
   };
   Status add_archive(const std::string& path, bool similar);
   Status index(uint32_t number, bool similar);

@@ -18,23 +18,12 @@ Result<Source> Source::open_archive(const std::string& path, archive::BaseFinder
   BREVIS_ASSIGN(Source source, open(path));
   BREVIS_ASSIGN(source.archive_, archive::open_with_bases(path, finder));
   source.stat_.size = source.archive_->manifest().original_size;
-  source.spare_ = std::make_shared<Guarded<std::vector<std::unique_ptr<archive::RangeReader>>>>();
+  source.original_ = std::make_shared<archive::RangeReaders>(source.archive_);
   return source;
 }
 
 Status Source::read(uint64_t offset, MutByteSpan out) const {
-  if (archive_) {
-    auto reader = spare_->with([](auto& spare) -> std::unique_ptr<archive::RangeReader> {
-      if (spare.empty()) return nullptr;
-      auto last = std::move(spare.back());
-      spare.pop_back();
-      return last;
-    });
-    if (!reader) reader = std::make_unique<archive::RangeReader>(*archive_);
-    BREVIS_TRY(reader->read({offset, out.size()}, out));
-    spare_->with([&](auto& spare) { spare.push_back(std::move(reader)); });
-    return {};
-  }
+  if (original_) return original_->read({offset, out.size()}, out);
   Status done = file_.read_exact(offset, out);
   if (done || done.error().kind() != Errc::truncated) return done;
   return make_error(Errc::changed, "'" + path() +

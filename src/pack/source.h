@@ -37,7 +37,7 @@ class Source {
   File file_;
   FileStat stat_;
   std::shared_ptr<const archive::Reader> archive_;
-  std::shared_ptr<Guarded<std::vector<std::unique_ptr<archive::RangeReader>>>> spare_;
+  std::shared_ptr<archive::RangeReaders> original_;  // of the archive
 };
 
 // Spans of a source, one after the other, as one stream of bytes.
