@@ -10,7 +10,7 @@
 #include "archive/index_model.h"
 #include "archive/manifest.h"
 #include "base/coding.h"
-#include "dsl/op.h"
+#include "dsl/exec.h"
 #include "dsl/verify.h"
 #include "dsl/wire.h"
 
@@ -193,12 +193,18 @@ class Gate {
   }
 
   Status read_bindings(ByteReader& in, Record& record, uint64_t& last) {
-    const size_t slots = manifest_.programs[record.program]->slots().size();
+    const dsl::Program& program = *manifest_.programs[record.program];
+    const size_t slots = program.slots().size();
     if (slots > in.remaining() / 2) return corrupt("bindings run out");
     record.bindings.resize(slots);
-    for (Binding& binding : record.bindings) {
+    uint64_t entries = 0;
+    for (size_t slot = 0; slot < slots; ++slot) {
+      Binding& binding = record.bindings[slot];
       BREVIS_ASSIGN(const uint64_t more, in.varint_up_to(dsl::kMaxTableSet - 1, "tables of a set less one"));
       binding.resize(more + 1);
+      entries += binding.size() * dsl::table_entries(program.nodes()[program.slots()[slot].node]);
+      if (entries > dsl::kMaxTableEntries)
+        return corrupt("tables of one record have more than " + std::to_string(dsl::kMaxTableEntries) + " entries");
       for (uint32_t& table : binding) {
         BREVIS_ASSIGN(const uint64_t folded, in.varint());
         last += unzigzag(folded);

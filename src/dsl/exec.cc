@@ -44,7 +44,11 @@ Status check_bound(const Program& program, const std::vector<std::vector<SlotTab
   if (tables.size() != program.slots().size())
     return make_error(Errc::corrupt, std::to_string(tables.size()) + " tables are bound to a program with " +
                                          std::to_string(program.slots().size()) + " slots");
+  uint64_t entries = 0;
   for (size_t slot = 0; slot < tables.size(); ++slot) {
+    entries += tables[slot].size() * table_entries(program.nodes()[program.slots()[slot].node]);
+    if (entries > kMaxTableEntries)
+      return make_error(Errc::corrupt, "tables have more than " + std::to_string(kMaxTableEntries) + " entries in all");
     if (tables[slot].empty() || tables[slot].size() > kMaxTableSet)
       return make_error(Errc::corrupt, "slot " + std::to_string(slot) + " has " + std::to_string(tables[slot].size()) +
                                            " tables; 1 to " + std::to_string(kMaxTableSet) + " are possible");
@@ -242,6 +246,12 @@ Result<SlotTable> load_slot(const Node& node, ByteSpan stored) {
     BREVIS_ASSIGN(table.blob, spec.load(node, stored));
   }
   return table;
+}
+
+uint64_t table_entries(const Node& node) {
+  const OpSpec& spec = spec_of(node.op);
+  if (spec.slot == SlotKind::codec_table) return uint64_t{1} << std::min<unsigned>(node.width, 16);
+  return spec.slot == SlotKind::word_list ? node.params[0] : spec.blob_entries(node);
 }
 
 ByteVector store_word_list(std::span<const uint64_t> ascending) {

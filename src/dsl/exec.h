@@ -29,6 +29,8 @@ struct SlotTable {
 Result<SlotTable> load_slot(const Program& program, const Slot& slot, ByteSpan stored);
 // The same for the slot of a single node, which has one.
 Result<SlotTable> load_slot(const Node& node, ByteSpan stored);
+// Entries of a table of that slot, whatever its stored bytes, which may be far fewer: kMaxTableEntries counts them.
+uint64_t table_entries(const Node& node);
 // The stored form of a word list (delta-coded varints, docs/format-programs.md).
 ByteVector store_word_list(std::span<const uint64_t> ascending);
 

@@ -98,6 +98,8 @@ struct OpSpec {
   // word_list slots, packing: the list that suits a target, nullopt when none does (too many distinct words).
   std::optional<std::vector<uint64_t>> (*choose_words)(const Node& node, const codec::Histogram& target) = nullptr;
 
+  // blob slots: entries of a loaded blob, by the node alone.
+  uint64_t (*blob_entries)(const Node& node) = nullptr;
   // blob slots: the gate of the stored bytes. Errors: corrupt.
   Result<std::shared_ptr<const Blob>> (*load)(const Node& node, ByteSpan stored) = nullptr;
   // blob slots, packing: a fitter for one stream. Memory is bounded by the node's parameters.

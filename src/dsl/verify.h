@@ -12,13 +12,14 @@
 namespace brevis::dsl {
 
 // Limits of format version 1, each with its reason.
-constexpr size_t kMaxNodes = 4096;                      // bounds the work of every walk over a program
-constexpr size_t kMaxDepth = 32;                        // bounds recursion
-constexpr size_t kMaxParams = 256;                      // of one node; concat and merge are the widest
-constexpr uint64_t kMinFrameBytes = 4096;               // of output; below, lane states outweigh the data
-constexpr uint64_t kMaxFrameBytes = uint64_t{1} << 20;  // of output: the memory one decode can need
-constexpr uint64_t kMaxFrameWords = kMaxFrameBytes;     // of any stream: positions inside a frame have 20 bits
-constexpr uint64_t kMaxWordListSize = 65536;            // entries of a palette or rank table
+constexpr size_t kMaxNodes = 4096;                        // bounds the work of every walk over a program
+constexpr size_t kMaxDepth = 32;                          // bounds recursion
+constexpr size_t kMaxParams = 256;                        // of one node; concat and merge are the widest
+constexpr uint64_t kMinFrameBytes = 4096;                 // of output; below, lane states outweigh the data
+constexpr uint64_t kMaxFrameBytes = uint64_t{1} << 20;    // of output: the memory one decode can need
+constexpr uint64_t kMaxFrameWords = kMaxFrameBytes;       // of any stream: positions inside a frame have 20 bits
+constexpr uint64_t kMaxWordListSize = 65536;              // entries of a palette or rank table
+constexpr uint64_t kMaxTableEntries = uint64_t{1} << 23;  // of all tables of a record: what binding can allocate
 constexpr unsigned kPositionBits = 20;  // gaps and run lengths inside a frame: kMaxFrameBytes one-byte words
 constexpr size_t kMaxTableSet = 16;     // tables among which a frame picks one
 constexpr size_t kMaxBases = 4;         // `base` nodes of a program: what a frame may need of other files

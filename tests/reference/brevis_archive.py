@@ -214,10 +214,12 @@ class Archive:
                 need(words >= 1 and words * region.width <= 8 << 20, "a frame's length")
         before = 0
         for record in self.all_records:
-            record.bound = {}
+            record.bound, entries = {}, 0
             for slot in record.program.slots:
                 k = source.varint() + 1
                 need(k <= 16, "more than 16 tables in a set")
+                entries += k * slot.table_entries()
+                need(entries <= 1 << 23, "tables with too many entries")
                 record.bound[slot.number] = []
                 for _ in range(k):
                     before = unzigzag(source, before)

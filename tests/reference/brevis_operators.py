@@ -46,6 +46,10 @@ class Operator:
     def lengths(node, n, m):
         return [n] * len(node.children)
 
+    @staticmethod
+    def entries(node):  # of a table, if it has one
+        return node.parameters[0]
+
 
 def fits(node, *values):
     need(all(v < 1 << node.width for v in values), f"{node.operator.name}: a parameter wider than the word")
@@ -439,6 +443,10 @@ class Offset(Operator):
         need(all(1 <= stride <= 1 << 44 for stride in axes[::2]), "offset: stride")
         need(min(axes[1::2]) >= 2 and sum(axes[1::2]) <= 1 << 18, "offset: counts")
         return [node.width]
+
+    @staticmethod
+    def entries(node):
+        return sum(node.parameters[3::2])
 
     @staticmethod
     def run(node, frame, n, m, streams):

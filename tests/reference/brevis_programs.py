@@ -53,6 +53,9 @@ class Node:
     def has_slot(self):
         return self.operator.has_list or self.operator.has_codec and self.parameters[0] in TABLE_CODECS
 
+    def table_entries(self):
+        return 1 << min(self.width, 16) if self.operator.has_codec else self.operator.entries(self)
+
     def below(self):
         yield self
         for child in self.children:

@@ -69,6 +69,12 @@ Result<std::vector<uint8_t>> child_widths(const Node& node, size_t arity) {
   return std::vector<uint8_t>{node.width};
 }
 
+uint64_t steps_of(const Node& node) {
+  uint64_t sum = 0;
+  for (const OffsetAxis& axis : offset_axes(node)) sum += axis.count;
+  return sum;
+}
+
 bits::FieldMove field_of(const Node& node, bool back) {
   return {static_cast<unsigned>(node.params[0]), static_cast<unsigned>(node.params[1]), back};
 }
@@ -245,6 +251,7 @@ const OpSpec offset_op = {
     .child_lengths = equal_lengths,
     .run = run,
     .invert = invert,
+    .blob_entries = steps_of,
     .load = load,
     .fit = fit_offset,
     .feature = 1u << 1,

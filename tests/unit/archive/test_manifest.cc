@@ -258,6 +258,26 @@ TEST_CASE("the gate names the rule that is broken") {
   CHECK(contains(refusal([](Manifest& m) { m.programs[0] = program_of("u10 = literal(packed)"); }), "10-bit words"));
 }
 
+TEST_CASE("few stored bytes do not load as many tables as memory holds") {
+  const auto chain = [](int offsets) {
+    std::string text = "literal(raw)";
+    for (int i = 0; i < offsets; ++i) text = "offset(0, 8, 1, 262144; " + text + ")";
+    return text;
+  };
+  const auto binding = [&](int offsets) {
+    return refusal([&](Manifest& m) {
+      m.programs[2] = program_of("u8 = concat(4; " + chain(offsets) + ", " + chain(16) + ")");
+      for (Record& record : m.records)
+        if (record.program == 2) {
+          record.frame_words.assign(2, 4096);
+          record.bindings.assign(m.programs[2]->slots().size(), Binding{0});
+        }
+    });
+  };
+  CHECK_FALSE(contains(binding(16), "entries"));
+  CHECK(contains(binding(17), "tables of one record have more than 8388608 entries"));
+}
+
 TEST_CASE("refs lead to bytes that are free of refs and inside the file") {
   const auto with_ref = [](const std::string& text) {
     return refusal([&](Manifest& m) { m.programs[2] = program_of(text); });
