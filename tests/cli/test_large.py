@@ -148,6 +148,7 @@ def case_beyond_4_gib():
 
 
 def case_flat_memory():
+    # Z06: no size at which anything overflows or must be held whole
     # D03: memory for weights, of which every frame is coded, is a matter of frames in flight and not of the tensor
     block = weights("BF16", MIB // 2, 3)
     plain, archive = WORK / "flat", WORK / "flat.brv"

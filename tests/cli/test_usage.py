@@ -2,8 +2,9 @@
 """Help, versions, man pages, the environment, and command lines that make no sense."""
 import pathlib
 import re
+import subprocess
 
-from cli_case import CliCase, main, model
+from cli_case import BIN, CliCase, main, model
 
 COMMANDS = ["ls", "inspect", "fsck", "extract", "cat", "diff", "bench", "stats", "add", "remove", "replace", "warm",
             "cache"]
@@ -91,6 +92,16 @@ class Usage(CliCase):
                      ["x", "--memory", "99999999999999999999"], ["x", "--memory", "0"], ["x", "--search", "maybe"],
                      ["x", "--profile", "slow"], ["x", "--expansions", "-1"], ["x", "--without"]):
             self.fails(self.pack(*args), 2, "brevis-pack")
+
+    # Z02: programs of their own, with no interpreter and no framework behind them
+    def test_programs_stand_alone(self):
+        _, archive = self.packed()
+        nothing = {"PATH": "/nonexistent", "LD_LIBRARY_PATH": "", "PYTHONHOME": "/nonexistent"}
+        self.assertEqual(self.good(self.brevis("cat", archive, env=nothing)).out, model())
+        self.good(self.pack(archive.with_suffix(""), "-o", "again.brv", env=nothing))
+        for program in ("brevis", "brevis-pack", "../fs/brevis-mount"):
+            needs = subprocess.run(["ldd", BIN / program], capture_output=True, text=True, check=True).stdout
+            self.assertNotRegex(needs, r"python|torch|cuda|not found", program)
 
     def test_a_path_may_begin_with_a_dash(self):
         self.write("-m.safetensors", model())

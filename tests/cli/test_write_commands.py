@@ -6,6 +6,7 @@ import random
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import unittest
 
@@ -129,6 +130,7 @@ class Verdicts(CliCase):
 
 
 class Pack(CliCase):
+    # Z12: what was saved, and how fast, is said at the end
     def test_summary_and_json(self):
         self.write("m.safetensors", model())
         self.expect("pack_summary", self.good(self.pack("m.safetensors", "-o", "a.brv")).text)
@@ -242,12 +244,24 @@ class Pack(CliCase):
         self.good(self.pack("tree", "-o", "out2", "--opaque-min", "4K"))
         self.assertEqual(self.good(self.brevis("cat", "out2/big.bin.brv")).out, b"a" * 5000)
 
+    # Z05: the size is foretold for every dtype
     def test_dry_run_writes_nothing(self):
-        self.write("m.safetensors", model())
-        planned = self.good(self.pack("m.safetensors", "-o", "a.brv", "--dry-run", "--json")).json
-        self.assertFalse((self.dir / "a.brv").exists())
-        self.good(self.pack("m.safetensors", "-o", "a.brv"))
-        self.assertEqual(planned["bytes_out"], (self.dir / "a.brv").stat().st_size)
+        alone = {d: safetensors([("a", d, [128, 96], weights(d, 128 * 96, i))]) for i, d in enumerate(("BF16", "F16", "F32", "F8_E4M3", "I8"))}
+        for name, data in {"mixed": model(), **alone}.items():
+            self.write(f"{name}.safetensors", data)
+            planned = self.good(self.pack(f"{name}.safetensors", "-o", f"{name}.brv", "--dry-run", "--json")).json
+            self.assertFalse((self.dir / f"{name}.brv").exists())
+            self.good(self.pack(f"{name}.safetensors", "-o", f"{name}.brv"))
+            self.assertEqual(planned["bytes_out"], (self.dir / f"{name}.brv").stat().st_size, name)
+
+    # Z07: the exponents of every kind of float are taken, not of BF16 alone
+    def test_floats_gain(self):
+        source = random.Random(9)
+        f64 = struct.pack("<20000d", *(source.gauss(0, 0.02) for _ in range(20000)))
+        for dtype, most, data in (("BF16", 0.70, None), ("F16", 0.88, None), ("F32", 0.86, None), ("F64", 0.88, f64)):
+            self.write("m.safetensors", safetensors([("a", dtype, [20000], data or weights(dtype, 20000, 1))]))
+            one = self.good(self.pack("m.safetensors", "-o", "m.brv", "--force", "--json")).json
+            self.assertLess(one["bytes_out"], most * one["bytes_in"], dtype)
 
     def test_options_that_change_the_archive(self):
         self.write("m.safetensors", model())
