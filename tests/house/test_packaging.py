@@ -23,8 +23,8 @@ for header in sorted(listed - {"version.h"}):
             problems.append(f"include/brevis/meson.build: {header} is installed, {other} that it includes is not")
 
 # Each man page has its program and the other way round.
-pages = {p.stem for p in (root / "docs/man").glob("*.[18]")}
-installed = set(re.findall(r"manuals / '([\w.-]+)\.[18]'", (root / "tools/meson.build").read_text()))
+pages = {p.stem for p in (root / "docs/man").glob("*.[158]")}
+installed = set(re.findall(r"manuals / '([\w.-]+)\.[158]'", (root / "tools/meson.build").read_text()))
 if pages != installed:
     problems.append(f"tools/meson.build: man pages that are there and not installed, or the other way round: {sorted(pages ^ installed)}")
 

@@ -106,7 +106,7 @@ for program in brevis brevis-pack brevis-mount; do
   test -s /usr/share/zsh/vendor-completions/_$program
   $program --version | grep -q '[0-9]'
 done
-for page in man1/brevis.1 man1/brevis-pack.1 man8/brevis-mount.8 man8/mount.fuse.brevis.8; do test -s /usr/share/man/$page.gz; done
+for page in man1/brevis.1 man1/brevis-pack.1 man5/brevis-archive.5 man8/brevis-mount.8 man8/mount.fuse.brevis.8; do test -s /usr/share/man/$page.gz; done
 systemd-analyze --man=no verify /lib/systemd/system/brevis-*@.* 2>&1 | { ! grep brevis-; }
 systemd-tmpfiles --create brevis.conf; test -d /run/brevis; rmdir /run/brevis
 test ! -e /etc/systemd/system/multi-user.target.wants/brevis-mount@models.service
