@@ -57,12 +57,14 @@ void print_counters(const Json& now, const Json* before, double seconds) {
   for (const auto& [name, value] : counters.items()) {
     if (!value.is_number_unsigned()) continue;
     const auto count = value.get<uint64_t>();
-    std::vector<std::string> cells = {printable(name), grouped(count),
-                                      name.ends_with("bytes") || name.starts_with("bytes") ? human_size(count) : ""};
+    const bool size = name.ends_with("bytes") || name.starts_with("bytes");
+    std::vector<std::string> cells = {printable(name), grouped(count), size ? human_size(count) : ""};
     if (before) {
       const uint64_t then = number(group(*before, "counters"), name.c_str());
       const double rate = seconds > 0 ? (static_cast<double>(count) - static_cast<double>(then)) / seconds : 0;
-      cells.push_back(count == then ? "" : decimal(rate, rate < 10 && rate > -10 ? 1 : 0));
+      const std::string shown =
+          size && rate >= 0 ? human_size(static_cast<uint64_t>(rate)) : decimal(rate, rate < 10 && rate > -10 ? 1 : 0);
+      cells.push_back(count == then ? "" : shown);
     }
     table.add(std::move(cells));
   }
