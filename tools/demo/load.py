@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Maps a safetensors file and adds up its weights, with PyTorch, numpy or plain Python, whichever is there.
+"""Maps a safetensors file and adds up its weights: PyTorch, numpy or plain Python,
+whichever is there.
 
 usage: tools/demo/load.py FILE
 """
