@@ -12,8 +12,9 @@ BREVIS_TARGET_BEGIN("avx2,bmi,bmi2,popcnt")
 namespace brevis::bits {
 namespace {
 
-void combine_avx2(Combine f, ConstWords p, ConstWords q, Words out) {
-  combine_any<false>(static_cast<unsigned>(f), out.lane(), low_mask(out.width), p.data, q.data, out.data, out.count);
+void combine_avx2(Combine f, bool folded, ConstWords p, ConstWords q, Words out) {
+  const auto run = folded ? combine_any<false, true> : combine_any<false, false>;
+  run(static_cast<unsigned>(f), out.lane(), low_mask(out.width), p.data, q.data, out.data, out.count);
 }
 
 }  // namespace

@@ -152,7 +152,7 @@ struct Kernels {
   void (*move_field)(Words words, const FieldMove& field, const int16_t* steps, int16_t base);
 
   // combine() of combine.h.
-  void (*combine)(Combine f, ConstWords p, ConstWords q, Words out);
+  void (*combine)(Combine f, bool folded, ConstWords p, ConstWords q, Words out);
 
   // Decodes rounds of cursor.lanes symbols each, symbol by symbol in lane order, for as long as at least `lanes` words
   // are left before a round (so that nothing needs checking inside it) and at most `rounds`; gives the rounds done.

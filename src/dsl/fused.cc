@@ -4,7 +4,8 @@
 // alias-coded, plainly or under a rank or palette, and others that are packed, raw or constant. A kernel makes the
 // words out of the payloads; exceptions of a rank are patched afterwards by their positions, without a branch per word.
 // Other merges come next to that: a kernel or-s packed fields and the streams of the other children, each computed as
-// it may be, in one pass.
+// it may be, in one pass. A difference to a base is added to the base's words as they lie, unfolded on the way, with no
+// buffer but the output.
 //
 // What the nodes one by one would refuse is refused: the alias stream by its own end check; ranks above T and places
 // outside a palette by falling back to the nodes when the table can code any; exceptions by giving rank T a placeholder
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <optional>
 
+#include "bits/combine.h"
 #include "codec/alias.h"
 #include "codec/lanes.h"
 #include "codec/packed.h"
@@ -269,6 +271,24 @@ FusedRun choose_merge(const std::vector<Node>& nodes, const Node& node) {
                                                                                                   : nullptr;
 }
 
+constexpr uint64_t kZigzag = 4;  // of map's functions
+
+bool is_folded(const Node& node) { return node.op == OpId::map && node.params[0] == kZigzag; }
+
+// A combine with a base.
+Status run_difference(const FrameView& frame, uint32_t at, bits::Words out, Arena& arena) {
+  const std::vector<Node>& nodes = frame.bound.program().nodes();
+  const Node& node = nodes[at];
+  const bool folded = is_folded(nodes[node.children[0]]);
+  const uint32_t inner = folded ? nodes[node.children[0]].children[0] : node.children[0];
+  bits::Words steps = out;
+  if (reinterpret_cast<uintptr_t>(out.data) % out.lane() != 0) steps.data = arena.take(out.bytes());
+  BREVIS_TRY(run_subtree(frame, inner, steps, arena));
+  const bits::ConstWords base{frame.base_bytes(nodes[node.children[1]]).data(), out.count, out.width};
+  bits::combine(static_cast<bits::Combine>(node.params[0]), steps, base, out, folded);
+  return {};
+}
+
 }  // namespace
 
 bool stands_on_alias(const std::vector<Node>& nodes, uint32_t at) { return alias_leaf(nodes, at).has_value(); }
@@ -278,6 +298,7 @@ FusedRun choose_fused(const BoundProgram& bound, uint32_t at) {
   const Node& node = nodes[at];
   if (node.op == OpId::rank || node.op == OpId::palette)
     return node.width <= 32 && alias_leaf(nodes, at) ? run_merge : nullptr;
+  if (node.op == OpId::combine) return nodes[node.children[1]].op == OpId::base ? run_difference : nullptr;
   if (node.op != OpId::merge || (node.width != 8 && node.width != 16 && node.width != 32)) return nullptr;
   return choose_merge(nodes, node);
 }

@@ -325,3 +325,52 @@ TEST_CASE("fused: symbols without a word are refused when they come, and only th
       compare(pair, stored, count, 0);
     }
 }
+
+// A base is given wherever its reader has it, the output lies wherever it is wanted.
+TEST_CASE("fused: differences to a base equal the nodes") {
+  Random random(5);
+  const char* const inner[] = {"literal(raw)", "literal(sparse)", "merge(W, 4; literal(rans), literal(packed))",
+                               "merge(W, 4; literal(packed), literal(alias))"};
+  for (unsigned trial = 0; trial < 160; ++trial) {
+    const unsigned width = 8u << random.below(3);
+    std::string text = inner[width == 32 ? random.below(4) / 2 * 2 : random.below(4)];
+    if (const size_t at = text.find('W'); at != text.npos) text.replace(at, 1, number(width - 4));
+    const bool folded = random.below(2) == 0;
+    const std::string function[] = {"xor", "add", "sub", "order"};
+    const size_t count = random.below(trial % 8 == 0 ? 70000 : 500);
+    bits::OwnedWords steps(width, count);
+    for (size_t i = 0; i < count; ++i) steps.words().set(i, random.below(60));
+    const auto alone = test::program_of(test::typed(width, text));
+    const auto tables =
+        test::must(dsl::train(*alone, 0, 1, count, [&](uint64_t) { return Result<bits::ConstWords>(steps.view()); }));
+    if (!tables) continue;
+    const auto program =
+        test::program_of(test::typed(width, "combine(" + function[random.below(4)] + "; " +
+                                                (folded ? "map(zigzag, 0; " + text + ")" : text) + ", base)"));
+    const Pair pair{test::bind_stored(program, *tables), test::bind_stored(program, *tables, false)};
+    REQUIRE(has_kernel(*pair.fused));
+    const auto stored = test::encode(*test::bind_stored(alone, *tables, false), steps.view());
+    REQUIRE(stored.has_value());
+    ByteVector memory(count * width / 8 + 8);
+    for (uint8_t& byte : memory) byte = static_cast<uint8_t>(random.next());
+    const ByteSpan base = ByteSpan(memory).subspan(random.below(8), count * width / 8);
+    CAPTURE(width);
+    CAPTURE(text);
+    const auto expected = test::decode(*pair.plain, *stored, count, 0, 0, 0, {&base, 1});
+    REQUIRE(expected.has_value());
+    for (const bits::Kernels& kernels : bits::all_kernels()) {
+      bits::use_kernels(kernels);
+      REQUIRE(test::decode(*pair.fused, *stored, count, 0, 0, random.below(9), {&base, 1}) == *expected);
+      REQUIRE(test::encode(*pair.fused, test::words_of(*expected, width).view(), 0, 0, {&base, 1}) == stored);
+    }
+    for (unsigned change = 0; change < 20 && !stored->empty(); ++change) {
+      ByteVector damaged = *stored;
+      damaged[random.below(damaged.size())] ^= static_cast<uint8_t>(1u << random.below(8));
+      const auto truth = test::decode(*pair.plain, damaged, count, 0, 0, 0, {&base, 1});
+      const auto result = test::decode(*pair.fused, damaged, count, 0, 0, random.below(9), {&base, 1});
+      REQUIRE(result.has_value() == truth.has_value());
+      if (truth) REQUIRE(*result == *truth);
+    }
+  }
+  bits::use_kernels(bits::all_kernels().back());
+}

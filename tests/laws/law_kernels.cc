@@ -481,6 +481,15 @@ TEST_CASE("kernels: combine of every variant equals scalar, and uncombine undoes
           Exact out(truth.view().bytes(), random.below(64), 0xee);
           bits::combine(f, p.view(), q.view(), {out.data(), count, static_cast<uint8_t>(width)});
           REQUIRE(same(out.data(), truth.view().data, truth.view().bytes()));
+          // Folded, and into its own memory.
+          bits::Words folded{out.data(), count, static_cast<uint8_t>(width)};
+          for (size_t i = 0; i < count; ++i) {
+            const uint64_t word = p.view().at(i), top = word >> (width - 1);
+            const uint64_t small = (word << 1 ^ (uint64_t{0} - top)) & bits::low_mask(width);
+            std::memcpy(out.data() + i * folded.lane(), &small, folded.lane());
+          }
+          bits::combine(f, folded, q.view(), folded, true);
+          REQUIRE(same(out.data(), truth.view().data, truth.view().bytes()));
         }
       }
   bits::use_kernels(used);
