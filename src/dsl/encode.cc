@@ -128,10 +128,7 @@ class Encoder {
   }
 
   Result<bool> encode_patch(const Node& node, bits::ConstWords target, bits::ConstWords base) {
-    std::vector<size_t> at;
-    const unsigned lane = bits::lane_bytes(node.width);
-    for (size_t i = 0; i < target.count; ++i)
-      if (std::memcmp(target.data + i * lane, base.data + i * lane, lane) != 0) at.push_back(i);
+    const std::vector<size_t> at = bits::differing(target, base);
     const Stream gaps = gaps_of(at), words(node.width, at.size());
     for (size_t j = 0; j < at.size(); ++j) words.words.set(j, target.at(at[j]));
     ByteWriter(header_).varint(at.size());

@@ -80,7 +80,19 @@ class Coder {
                                                                         const RecordPlan& plan) const;
   std::vector<archive::BaseSpan> name_bases(const std::vector<archive::BaseSpan>& spans);
   Result<Coded> write_equal(const std::vector<archive::BaseSpan>& spans, const RecordPlan& plan, const Digest& digest);
-  Result<synth::StreamStats> difference_stats(const synth::Stream& stream) const;
+  struct DifferenceStats {
+    synth::StreamStats stats;
+    uint64_t others = 0;  // words that differ
+  };
+  struct Related;
+  Result<Related> relate(const RecordPlan& plan, const SpanStream& bytes) const;
+  Result<DifferenceStats> difference_stats(const synth::Stream& stream) const;
+  std::function<Status(uint64_t first, bits::Words out)> base_of(const RecordPlan& plan) const;
+  Result<Coded> write_related(const RecordPlan& plan, const synth::Stream& own, const synth::Choice& choice,
+                              std::vector<archive::Binding> bindings, const Digest& digest);
+  Result<synth::Choice> choose_difference(const synth::Stream& stream, const synth::StreamStats& stats) const;
+  uint64_t default_frame_words(unsigned width) const;
+  void align_frames(const RecordPlan& plan, synth::Choice& choice) const;
   Result<Coded> write_reference(uint64_t offset, const RecordPlan& plan, const Digest& digest);
 
   const Source* source_;

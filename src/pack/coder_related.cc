@@ -4,7 +4,7 @@
 // bytes becomes a difference, where that is smaller than the stream by itself. Two differences are looked at: steps in
 // the order of floats (plain ones for integers), folded so that small ones of either sign are small numbers, and the
 // exclusive or. The cheaper one by entropy is given to the same choice of programs as any stream, and the program found
-// goes below a `combine`.
+// goes below a `combine`. Where few words changed, a `patch` is tried beside that (patching.h).
 #include <algorithm>
 
 #include "base/checksum.h"
@@ -12,6 +12,7 @@
 #include "dsl/encode.h"
 #include "dsl/verify.h"
 #include "pack/coder.h"
+#include "pack/patching.h"
 #include "synth/known_good.h"
 
 namespace brevis::pack {
@@ -25,6 +26,8 @@ constexpr uint64_t kPartBytes = 1u << 20;
 // A difference costs its readers a second decode, so it has to save more than a fiftieth.
 constexpr uint64_t kWorthOf = 50;
 constexpr uint64_t kEqualFrom = 64;  // bytes; saying where shorter streams stand costs more than they do
+// A patch is read so much faster than a difference that it may be larger by a sixteenth, and a little a frame.
+constexpr uint64_t kPatchSlackOf = 16, kPatchSlackFrame = 8;
 
 // Words folded so that small numbers of either sign become small ones: the inverse of map(zigzag).
 void fold(bits::Words words) {
@@ -36,17 +39,30 @@ void fold(bits::Words words) {
   });
 }
 
+bool is_one_region(const synth::Choice& choice) {
+  const auto& regions = choice.program->regions();
+  return choice.frame_words.size() == 1 && regions.size() == 1 && regions[0].root == 0;
+}
+
+// Words that are not zero.
+uint64_t count_others(bits::ConstWords words) {
+  return bits::visit_lane(words.width, [&]<class T>(T) {
+    const auto all = words.as<T>();
+    return words.count - static_cast<uint64_t>(std::count(all.begin(), all.end(), T{0}));
+  });
+}
+
 struct Way {
-  Combine combine;
-  bool folded;
+  Combine combine = Combine::exclusive_or;
+  bool folded = false;
 };
 
 // The difference of a stream and the bytes it is like, as a stream of its own.
 struct Difference {
-  const SpanStream* bytes;
-  const Bases* bases;
-  const std::vector<archive::BaseSpan>* spans;
-  unsigned width;
+  const SpanStream* bytes = nullptr;
+  const Bases* bases = nullptr;
+  const std::vector<archive::BaseSpan>* spans = nullptr;
+  unsigned width = 8;
   Way way;
 
   Status read(uint64_t first, bits::Words out) const {
@@ -59,6 +75,17 @@ struct Difference {
     return {};
   }
 };
+
+synth::Stream words_of(const SpanStream& bytes, Dtype dtype, unsigned width) {
+  synth::Stream stream;
+  stream.dtype = dtype;
+  stream.width = width;
+  stream.words = bytes.bytes() / (width / 8);
+  stream.read = [&bytes, width](uint64_t first, bits::Words out) {
+    return bytes.read(first * (width / 8), out.byte_span());
+  };
+  return stream;
+}
 
 // Cut at a bit of its own choice: the top by an alphabet, the rest as it is. Steps have no fixed exponent that a cut
 // could follow.
@@ -123,22 +150,52 @@ Result<Coded> Coder::write_equal(const std::vector<archive::BaseSpan>& spans, co
 }
 
 // Statistics of the difference, in one pass.
-Result<synth::StreamStats> Coder::difference_stats(const synth::Stream& stream) const {
+Result<Coder::DifferenceStats> Coder::difference_stats(const synth::Stream& stream) const {
   const uint64_t step = kPartBytes / (stream.width / 8);
-  synth::StreamStats all;
-  BREVIS_TRY(ordered_parallel<synth::StreamStats>(
+  DifferenceStats all;
+  BREVIS_TRY(ordered_parallel<DifferenceStats>(
       *pool_, (stream.words + step - 1) / step, options_.window,
-      [&](size_t i) -> Result<synth::StreamStats> {
+      [&](size_t i) -> Result<DifferenceStats> {
         const uint64_t first = i * step;
         bits::OwnedWords words(stream.width, std::min(step, stream.words - first));
         BREVIS_TRY(stream.read(first, words.words()));
-        return synth::gather(words.view());
+        return DifferenceStats{synth::gather(words.view()), count_others(words.view())};
       },
-      [&](size_t, synth::StreamStats part) -> Status {
-        synth::append(all, part);
+      [&](size_t, DifferenceStats part) -> Status {
+        synth::append(all.stats, part.stats);
+        all.others += part.others;
         return options_.on_progress ? options_.on_progress(0) : Status{};
       }));
   return all;
+}
+
+// How a stream differs from what it is like, by the better of the two ways.
+struct Coder::Related {
+  Difference difference;
+  DifferenceStats seen;
+
+  synth::Stream stream() const {
+    synth::Stream out;
+    out.width = difference.width;
+    out.words = difference.bytes->bytes() / (difference.width / 8);
+    out.read = [this](uint64_t first, bits::Words words) { return difference.read(first, words); };
+    return out;
+  }
+};
+
+Result<Coder::Related> Coder::relate(const RecordPlan& plan, const SpanStream& bytes) const {
+  const bool is_float = dtype_info(plan.dtype).is_float();
+  Related best;
+  uint64_t least = UINT64_MAX;
+  for (const Way way : {Way{is_float ? Combine::order : Combine::add, true}, Way{Combine::exclusive_or, false}}) {
+    Related related{{&bytes, options_.bases, &plan.likes, plan.width(), way}, {}};
+    BREVIS_ASSIGN(related.seen, difference_stats(related.stream()));
+    const uint64_t entropy = synth::entropy_by_stats(related.seen.stats);
+    if (entropy >= least) continue;
+    least = entropy;
+    best = std::move(related);
+  }
+  return best;
 }
 
 Result<std::optional<Coded>> Coder::code_related(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned,
@@ -149,75 +206,95 @@ Result<std::optional<Coded>> Coder::code_related(const RecordPlan& plan, const S
     return std::optional<Coded>(coded);
   }
   if (plan.likes.empty()) return std::optional<Coded>();
-
-  const unsigned width = plan.width();
-  const bool is_float = dtype_info(plan.dtype).is_float();
-  Difference best{&bytes, options_.bases, &plan.likes, width, {}};
-  synth::StreamStats best_stats;
-  uint64_t least = UINT64_MAX;
-  const auto stream_of = [&](const Difference& difference) {
-    synth::Stream stream;
-    stream.width = width;
-    stream.words = bytes.bytes() / (width / 8);
-    stream.read = [&difference](uint64_t first, bits::Words out) { return difference.read(first, out); };
-    return stream;
-  };
-  for (const Way way : {Way{is_float ? Combine::order : Combine::add, true}, Way{Combine::exclusive_or, false}}) {
-    Difference difference = best;
-    difference.way = way;
-    BREVIS_ASSIGN(synth::StreamStats stats, difference_stats(stream_of(difference)));
-    const uint64_t entropy = synth::entropy_by_stats(stats);
-    if (entropy >= least) continue;
-    least = entropy;
-    best.way = way;
-    best_stats = std::move(stats);
-  }
-  const synth::Stream stream = stream_of(best);
-  if (best_stats.constant() && best_stats.first == 0) {
+  BREVIS_ASSIGN(const Related related, relate(plan, bytes));
+  if (related.seen.others == 0) {
     BREVIS_ASSIGN(const Coded coded, write_equal(plan.likes, plan, scanned.digest));
     return std::optional<Coded>(coded);
   }
-  synth::ChooseOptions options;
-  options.frame_bytes = options_.frame_bytes;
-  BREVIS_ASSIGN(synth::Choice choice, synth::choose(stream, best_stats, options));
-  options.wanted = best_cut(best_stats, std::max<uint64_t>(1, options_.frame_bytes / (width / 8)));
-  if (options.wanted) {
-    BREVIS_ASSIGN(synth::Choice cut, synth::choose(stream, best_stats, options));
-    if (!cut.frame_words.empty() && (choice.frame_words.empty() || cut.estimated_bytes < choice.estimated_bytes))
-      choice = std::move(cut);
+  const synth::Stream own = words_of(bytes, plan.dtype, plan.width());
+  BREVIS_ASSIGN(synth::Choice choice, choose_difference(related.stream(), related.seen.stats));
+  align_frames(plan, choice);
+  const bool has_region = is_one_region(choice);
+  bool is_patch = false;
+  if (related.seen.others <= own.words / kPatchOf) {
+    const uint64_t frame_words = has_region ? choice.frame_words[0] : default_frame_words(own.width);
+    BREVIS_ASSIGN(auto patch, choose_patch({own, base_of(plan)}, frame_words, *pool_, options_.window));
+    const uint64_t slack = choice.estimated_bytes / kPatchSlackOf + (own.words / frame_words + 1) * kPatchSlackFrame;
+    is_patch = patch && (!has_region || patch->estimated_bytes <= choice.estimated_bytes + slack);
+    if (is_patch) choice = std::move(*patch);
   }
-  unsigned alone_width = width;  // stays: only bytes without a dtype are read in another
+  unsigned alone_width = own.width;  // stays: only bytes without a dtype are read in another
   BREVIS_ASSIGN(alone, choose(bytes, plan, scanned, alone_width));
-  const auto& regions = choice.program->regions();
-  if (choice.frame_words.size() != 1 || regions.size() != 1 || regions[0].root != 0 ||
-      choice.estimated_bytes > alone->estimated_bytes - alone->estimated_bytes / kWorthOf)
-    return std::optional<Coded>();
+  const uint64_t worth = alone->estimated_bytes - alone->estimated_bytes / kWorthOf;
+  if ((!is_patch && !has_region) || choice.estimated_bytes > worth) return std::optional<Coded>();
 
-  Scan as_stream;
-  as_stream.stats = std::move(best_stats);
-  as_stream.digest = scanned.digest;
+  std::vector<archive::Binding> bindings;
+  if (is_patch) {
+    for (const ByteVector& table : choice.tables) bindings.push_back({writer_->add_table(table)});
+  } else {
+    Scan as_stream;
+    as_stream.stats = related.seen.stats;
+    BREVIS_ASSIGN(bindings, bind_tables(choice, as_stream));
+    Expr inner = choice.program->expr();
+    if (related.difference.way.folded) inner = Expr{OpId::map, {4, 0}, {std::move(inner)}};  // zigzag
+    const auto combine = static_cast<uint64_t>(related.difference.way.combine);
+    BREVIS_ASSIGN(auto program,
+                  dsl::build(own.width, Expr{OpId::combine, {combine}, {std::move(inner), Expr{OpId::base, {}, {}}}}));
+    choice.program = std::make_shared<dsl::Program>(std::move(program));
+  }
+  BREVIS_ASSIGN(const Coded coded, write_related(plan, own, choice, std::move(bindings), scanned.digest));
+  return std::optional<Coded>(coded);
+}
+
+Result<Coded> Coder::write_related(const RecordPlan& plan, const synth::Stream& own, const synth::Choice& choice,
+                                   std::vector<archive::Binding> bindings, const Digest& digest) {
   archive::Record record;
-  BREVIS_ASSIGN(record.bindings, bind_tables(choice, as_stream));
-  Expr inner = choice.program->expr();
-  if (best.way.folded) inner = Expr{OpId::map, {4, 0}, {std::move(inner)}};  // zigzag
-  Expr whole{OpId::combine, {static_cast<uint64_t>(best.way.combine)}, {std::move(inner), Expr{OpId::base, {}, {}}}};
-  BREVIS_ASSIGN(auto program, dsl::build(width, whole));
-  choice.program = std::make_shared<dsl::Program>(std::move(program));
+  record.bindings = std::move(bindings);
   BREVIS_ASSIGN(const auto bound, bind_record(choice, record.bindings));
-  synth::Stream own = stream;
-  own.read = [&](uint64_t first, bits::Words out) { return bytes.read(first * (width / 8), out.byte_span()); };
-  BREVIS_TRY(encode_frames(own, 0, choice.frame_words[0], *bound, scanned.digest, &plan.likes));
+  BREVIS_TRY(encode_frames(own, 0, choice.frame_words[0], *bound, digest, &plan.likes));
   record.program = writer_->add_program(choice.program);
-  record.words = stream.words;
+  record.words = own.words;
   record.frame_words = choice.frame_words;
   record.bases = {name_bases(plan.likes)};
-  record.digest = scanned.digest;
+  record.digest = digest;
   record.bundle = plan.bundle;
   Coded coded;
   coded.record = writer_->add_record(std::move(record));
-  coded.digest = scanned.digest;
-  coded.base_bytes = bytes.bytes();
-  return std::optional<Coded>(coded);
+  coded.digest = digest;
+  coded.base_bytes = plan.bytes();
+  return coded;
+}
+
+// The words that a plan is like.
+std::function<Status(uint64_t first, bits::Words out)> Coder::base_of(const RecordPlan& plan) const {
+  return [this, &plan](uint64_t first, bits::Words out) {
+    return options_.bases->read(plan.likes, first * out.lane(), out.byte_span());
+  };
+}
+
+// A program of the difference alone.
+Result<synth::Choice> Coder::choose_difference(const synth::Stream& stream, const synth::StreamStats& stats) const {
+  synth::ChooseOptions options;
+  options.frame_bytes = options_.frame_bytes;
+  BREVIS_ASSIGN(synth::Choice choice, synth::choose(stream, stats, options));
+  options.wanted = best_cut(stats, default_frame_words(stream.width));
+  if (!options.wanted) return choice;
+  BREVIS_ASSIGN(synth::Choice cut, synth::choose(stream, stats, options));
+  if (!cut.frame_words.empty() && (choice.frame_words.empty() || cut.estimated_bytes < choice.estimated_bytes))
+    choice = std::move(cut);
+  return choice;
+}
+
+uint64_t Coder::default_frame_words(unsigned width) const {
+  return std::max<uint64_t>(1, options_.frame_bytes / (width / 8));
+}
+
+// Frames that lie on those of the base, so that one here needs one there.
+void Coder::align_frames(const RecordPlan& plan, synth::Choice& choice) const {
+  if (!is_one_region(choice) || plan.likes.size() != 1) return;
+  const auto words = options_.bases->frame_words(plan.likes.front(), plan.width(), options_.frame_bytes);
+  const uint64_t period = choice.program->regions()[0].period;
+  if (words && (period == 0 || *words % period == 0)) choice.frame_words[0] = *words;
 }
 
 }  // namespace brevis::pack

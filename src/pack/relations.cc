@@ -16,6 +16,8 @@ namespace stdfs = std::filesystem;
 using archive::BaseSpan;
 using archive::SegmentKind;
 
+constexpr uint64_t kSketchFrom = 256;  // bytes; shorter tensors are known by name alone
+
 std::string name_of(const std::string& path) { return stdfs::path(path).filename().string(); }
 
 // The stored header of an archive, judged.
@@ -38,7 +40,10 @@ bool stands_on(const archive::Reader& reader, const Digest& id) {
 
 }  // namespace
 
-Bases::Bases(std::vector<std::string> roots) : finder_(std::move(roots)) {}
+Bases::Bases(std::vector<std::string> roots)
+    : finder_(std::move(roots)),
+      likeness_(std::make_unique<Likeness>(
+          [this](const BaseSpan& span, uint64_t offset, MutByteSpan out) { return read({span}, offset, out); })) {}
 
 Status Bases::add(const std::string& path, bool similar) {
   BREVIS_ASSIGN(const FileStat stat, stat_at(AT_FDCWD, path, true));
@@ -71,9 +76,12 @@ Status Bases::index(uint32_t number, bool similar) {
   const archive::Manifest& manifest = reader.manifest();
   BREVIS_ASSIGN(const Verdict verdict, verdict_of(reader));
   if (similar)
-    for (const TensorInfo& tensor : verdict.tensors)
-      if (tensor.span.length != 0)
-        by_name_[{tensor.name, tensor.dtype, tensor.shape, tensor.span.length}].push_back({number, tensor.span});
+    for (const TensorInfo& tensor : verdict.tensors) {
+      if (tensor.span.length == 0) continue;
+      const BaseSpan span{number, tensor.span};
+      by_name_[{tensor.name, tensor.dtype, tensor.shape, tensor.span.length}].push_back(span);
+      if (tensor.span.length >= kSketchFrom) likeness_->add(tensor, span);
+    }
   for (const archive::Segment& segment : manifest.segments) {
     if (segment.length == 0 || segment.kind == SegmentKind::prefix) continue;
     const archive::Record& record = manifest.records[segment.record];
@@ -97,12 +105,19 @@ Digest Bases::digest() const {
   return hasher.digest();
 }
 
-std::optional<BaseSpan> Bases::like(const TensorInfo& tensor, const std::string& file) const {
+Result<std::optional<BaseSpan>> Bases::like(const TensorInfo& tensor, const Source& source, bool by_name) const {
+  std::vector<BaseSpan> named;
   const auto found = by_name_.find({tensor.name, tensor.dtype, tensor.shape, tensor.span.length});
-  if (found == by_name_.end()) return std::nullopt;
-  for (const BaseSpan& span : found->second)
-    if (name_of(path(span.base)) == file || name_of(path(span.base)) == file + ".brv") return span;
-  return found->second.front();
+  if (found != by_name_.end()) named = found->second;
+  const std::string file = name_of(source.path());
+  std::stable_partition(named.begin(), named.end(), [&](const BaseSpan& span) {
+    const std::string base = name_of(path(span.base));
+    return base == file || base == file + ".brv";
+  });
+  if (tensor.span.length < kSketchFrom || (by_name && !named.empty()))
+    return named.empty() ? std::optional<BaseSpan>() : std::optional(named.front());
+  return likeness_->find(
+      tensor, [&](uint64_t offset, MutByteSpan out) { return source.read(tensor.span.offset + offset, out); }, named);
 }
 
 std::vector<BaseSpan> Bases::equals(const Digest& digest, uint64_t bytes) const {
@@ -123,6 +138,18 @@ Status Bases::read(const std::vector<BaseSpan>& spans, uint64_t offset, MutByteS
   return {};
 }
 
+std::optional<uint64_t> Bases::frame_words(const BaseSpan& span, unsigned width, uint64_t frame_bytes) const {
+  const archive::Manifest& manifest = archives_[span.base].reader->manifest();
+  const auto frame = manifest.provenance.find("frame");
+  if (frame == manifest.provenance.end() || frame->second != std::to_string(frame_bytes)) return std::nullopt;
+  const archive::Segment& segment = manifest.segments[manifest.segment_at(span.range.offset)];
+  const archive::Record& record = manifest.records[segment.record];
+  const bool is_whole = segment.offset == span.range.offset && segment.length == span.range.length && !record.bundle;
+  const bool one_region = record.frame_words.size() == 1 && record.region_words[0] == record.words;
+  if (!is_whole || !one_region || manifest.width_of(record) != width) return std::nullopt;
+  return record.frame_words[0];
+}
+
 archive::Base Bases::describe(uint32_t base, const std::string& target) const {
   const archive::Reader& reader = *archives_[base].reader;
   archive::Base out{reader.header().id, reader.manifest().original_size, reader.manifest().depth(), {}};
@@ -137,12 +164,12 @@ archive::Base Bases::describe(uint32_t base, const std::string& target) const {
 
 namespace {
 
-enum class Likeness { none, similar, equal };
+enum class Relation { none, similar, equal };
 
 // The three bundles that come of one.
-std::vector<RecordPlan> part_bundle(const RecordPlan& plan, const std::vector<std::pair<Likeness, BaseSpan>>& likes) {
+std::vector<RecordPlan> part_bundle(const RecordPlan& plan, const std::vector<std::pair<Relation, BaseSpan>>& likes) {
   std::vector<RecordPlan> out;
-  for (const Likeness which : {Likeness::equal, Likeness::similar, Likeness::none}) {
+  for (const Relation which : {Relation::equal, Relation::similar, Relation::none}) {
     RecordPlan part = plan;
     part.members.clear();
     part.twins.clear();
@@ -151,7 +178,7 @@ std::vector<RecordPlan> part_bundle(const RecordPlan& plan, const std::vector<st
       if (likes[i].first != which) continue;
       moved.emplace(i, part.members.size());
       part.members.push_back(plan.members[i]);
-      if (which == Likeness::none) continue;
+      if (which == Relation::none) continue;
       const BaseSpan& like = likes[i].second;
       if (!part.likes.empty() && part.likes.back().base == like.base &&
           part.likes.back().range.end() == like.range.offset)
@@ -165,7 +192,7 @@ std::vector<RecordPlan> part_bundle(const RecordPlan& plan, const std::vector<st
         part.twins.push_back(twin);
         part.twins.back().member = at->second;
       }
-    part.like_is_equal = which == Likeness::equal;
+    part.like_is_equal = which == Relation::equal;
     part.bundle = part.members.size() + part.twins.size() > 1;
     out.push_back(std::move(part));
   }
@@ -177,8 +204,9 @@ std::vector<RecordPlan> part_bundle(const RecordPlan& plan, const std::vector<st
 Status find_likes(const Bases& bases, const Source& source, const Verdict& verdict, std::vector<RecordPlan>& plans) {
   std::map<uint32_t, const TensorInfo*> by_ordinal;
   for (const TensorInfo& tensor : verdict.tensors) by_ordinal[tensor.ordinal] = &tensor;
-  const std::string file = name_of(source.path());
-  const auto like_of = [&](const Member& member) { return bases.like(*by_ordinal.at(member.ordinal), file); };
+  const auto like_of = [&](const Member& member, bool by_name) {
+    return bases.like(*by_ordinal.at(member.ordinal), source, by_name);
+  };
   std::vector<RecordPlan> out;
   ByteVector own, theirs;
   for (RecordPlan& plan : plans) {
@@ -187,20 +215,21 @@ Status find_likes(const Bases& bases, const Source& source, const Verdict& verdi
       continue;
     }
     if (!plan.bundle) {
-      if (const auto like = like_of(plan.members.front())) plan.likes = {*like};
+      BREVIS_ASSIGN(const auto like, like_of(plan.members.front(), false));
+      if (like) plan.likes = {*like};
       out.push_back(std::move(plan));
       continue;
     }
-    std::vector<std::pair<Likeness, BaseSpan>> likes;
+    std::vector<std::pair<Relation, BaseSpan>> likes;
     for (const Member& member : plan.members) {
-      const auto like = like_of(member);
-      likes.emplace_back(like ? Likeness::similar : Likeness::none, like.value_or(BaseSpan{}));
+      BREVIS_ASSIGN(const auto like, like_of(member, true));
+      likes.emplace_back(like ? Relation::similar : Relation::none, like.value_or(BaseSpan{}));
       if (!like) continue;
       own.resize(member.span.length);
       theirs.resize(member.span.length);
       BREVIS_TRY(source.read(member.span.offset, own));
       BREVIS_TRY(bases.read({*like}, 0, theirs));
-      if (own == theirs) likes.back().first = Likeness::equal;
+      if (own == theirs) likes.back().first = Relation::equal;
     }
     for (RecordPlan& part : part_bundle(plan, likes)) out.push_back(std::move(part));
   }
