@@ -2,6 +2,8 @@
 //
 // brevis-pack: files and model directories into archives. The command line of pack_files(); nothing here touches a
 // file.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdio>
 
@@ -256,6 +258,14 @@ void add_options(CommandLine& line, PackOptions& options, bool& no_verify) {
   line.add_progress();
 }
 
+// Archives that may be packed against are held open, all of them.
+void raise_descriptor_limit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int pack_main(int argc, char** argv) {
   CommandLine line("brevis-pack", "[options] SOURCE... [-o TARGET]",
                    "Packs safetensors files, and the other files of model directories, into archives that give back "
@@ -268,6 +278,7 @@ int pack_main(int argc, char** argv) {
     print_error("--memory 0 leaves no buffer to pack with: name a size (see brevis-pack --help)");
     return kExitUsage;
   }
+  raise_descriptor_limit();
   options.verify = !no_verify;
   options.describe = options.dry_run;
   options.cancelled = stop_requested;

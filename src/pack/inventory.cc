@@ -234,6 +234,12 @@ void take_shard(const PackOptions& options, Inventory& inventory) {
   inventory.items = std::move(kept);
 }
 
+// A file of several that an earlier run packed and removed (--resume --replace).
+bool was_replaced(const PackOptions& options, const std::string& source, const std::string& below) {
+  if (!options.resume || !options.replace || options.sources.size() == 1) return false;
+  return stat_at(AT_FDCWD, (below.empty() ? source : below) + std::string(kArchiveSuffix), true).has_value();
+}
+
 }  // namespace
 
 Result<Inventory> take_inventory(const PackOptions& options) {
@@ -246,9 +252,15 @@ Result<Inventory> take_inventory(const PackOptions& options) {
     const std::string& source = options.sources[group];
     if (group > 0)
       for (; grouped < out.items.size(); ++grouped) out.items[grouped].group = group - 1;
-    BREVIS_ASSIGN(const FileStat stat, stat_at(AT_FDCWD, source, true));
     const std::string below = several && !options.target.empty() ? join(options.target, name_of(source)) : "";
+    const auto found = stat_at(AT_FDCWD, source, true);
+    if (!found && was_replaced(options, source, below)) {
+      out.targets.push_back((below.empty() ? source : below) + std::string(kArchiveSuffix));
+      continue;
+    }
+    BREVIS_ASSIGN(const FileStat stat, found);
     if (stat.is_directory()) {
+      out.targets.push_back(several && !below.empty() ? below : options.target.empty() ? source : options.target);
       BREVIS_TRY(Walk(options, out).tree(source, several ? below : options.target));
       continue;
     }
@@ -264,6 +276,7 @@ Result<Inventory> take_inventory(const PackOptions& options) {
       target = is_existing_directory(options.target) ? join(options.target, name_of(source) + suffix) : options.target;
     }
     single_file(source, target, stat.size, out);
+    out.targets.push_back(target);
     if (options.from_archives) {
       out.bytes -= stat.size;
       BREVIS_TRY(open_source_archive(out.items.back()));

@@ -31,6 +31,7 @@ struct Directory {
 struct Inventory {
   std::vector<Directory> directories;  // parents first
   std::vector<Item> items;             // sorted by path within each source
+  std::vector<std::string> targets;    // of each source: the archive or directory that it is packed to
   uint64_t bytes = 0;                  // of everything to be packed or copied
 };
 

@@ -4,7 +4,9 @@
 // already fill every worker, and the order of writes stays the same whatever the number of threads.
 #include <fcntl.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 
 #include "archive/bases.h"
 #include "archive/format.h"
@@ -86,8 +88,18 @@ Status make_link(const Item& item, bool overwrite, bool again) {
   return make_symlink(item.link_target, item.target);
 }
 
+// What a second run (--resume) says of a target that it finds and did not make of this.
+std::optional<Error> in_the_way(const PackOptions& options, const Item& item) {
+  if (!options.resume || options.force || options.dry_run || item.source == item.target ||
+      !stat_at(AT_FDCWD, item.target, false))
+    return std::nullopt;
+  return make_error(Errc::invalid_argument,
+                    "'" + item.target + "' was made of another state of '" + item.source +
+                        "', or with other options, and is left as it is: --force makes it anew");
+}
+
 // Everything but packing.
-PackedFile plain_item(const PackOptions& options, const Inventory& inventory, const Item& item) {
+PackedFile plain_item(const PackOptions& options, pack::Overwriting& overwriting, const Item& item) {
   PackedFile out;
   out.source = item.source;
   out.target = item.target;
@@ -101,8 +113,10 @@ PackedFile plain_item(const PackOptions& options, const Inventory& inventory, co
     out.resumed = true;
     return out;
   }
+  if (item.action == PackAction::copied)
+    if (const auto error = in_the_way(options, item)) done = *error;
   const bool writes = item.action == PackAction::copied || item.action == PackAction::linked;
-  if (writes && options.force && !options.dry_run) done = pack::check_overwrites(options, inventory, nullptr, item);
+  if (done && writes && options.force && !options.dry_run) done = overwriting.check(nullptr, item);
   if (done && !options.dry_run && item.action == PackAction::copied) done = copy_file(item, options.force);
   if (done && !options.dry_run && item.action == PackAction::linked)
     done = make_link(item, options.force, options.resume);
@@ -116,10 +130,24 @@ PackedFile plain_item(const PackOptions& options, const Inventory& inventory, co
 // A snapshot that stands alone, then up to four that stand on the one before each.
 constexpr size_t kSeries = archive::kMaxDepth + 1;
 
+// What one source of a series became, in the order in which its files are packed.
+std::vector<std::string> archives_at(const std::string& target) {
+  namespace stdfs = std::filesystem;
+  const auto stat = stat_at(AT_FDCWD, target, true);
+  if (!stat || !stat->is_directory()) return stat ? std::vector<std::string>{target} : std::vector<std::string>();
+  archive::DirectoryFinder below({target});
+  std::vector<stdfs::path> paths;
+  for (const auto& [id, path] : below.archives()) paths.emplace_back(path.substr(0, path.rfind('.')));
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> out;
+  for (const stdfs::path& path : paths) out.push_back(path.string() + ".brv");
+  return out;
+}
+
 // What each item may be packed against, as the run goes along.
 class BasesOfRun {
  public:
-  explicit BasesOfRun(const PackOptions& options) : options_(options) {}
+  BasesOfRun(const PackOptions& options, const Inventory& inventory) : options_(options), inventory_(inventory) {}
 
   Status open() {
     fixed_ = std::make_unique<pack::Bases>(options_.base_paths);
@@ -132,6 +160,8 @@ class BasesOfRun {
       last_ = std::move(current_);
       current_.clear();
       group_ = item.group;
+      // Sources that an earlier run replaced were not packed by this one.
+      if (options_.resume && options_.replace) last_ = archives_at(inventory_.targets[group_ - 1]);
       series_.reset();
       opened_ = {};
       if (group_ % kSeries != 0) {
@@ -153,6 +183,7 @@ class BasesOfRun {
 
  private:
   const PackOptions& options_;
+  const Inventory& inventory_;
   std::unique_ptr<pack::Bases> fixed_, series_;
   Status opened_;                            // of series_
   std::vector<std::string> last_, current_;  // archives of the snapshot before and of this one
@@ -188,7 +219,7 @@ PackedFile skipped_item(const pack::FileContext& context, const Item& item) {
   return out;
 }
 
-PackedFile pack_item(pack::FileContext& context, BasesOfRun& run, const Inventory& inventory, const Item& item) {
+PackedFile pack_item(pack::FileContext& context, BasesOfRun& run, pack::Overwriting& overwriting, const Item& item) {
   const PackOptions& options = *context.options;
   const auto bases = run.of(item);
   if (!bases) return failed_item(item, bases.error());
@@ -202,14 +233,14 @@ PackedFile pack_item(pack::FileContext& context, BasesOfRun& run, const Inventor
     out.resumed = true;
     return out;
   }
+  if (const auto error = in_the_way(options, item)) return failed_item(item, *error);
   if (options.from_archives && item.in_tree && item.source == item.target && pack::is_base_itself(*bases, item)) {
     PackedFile out = skipped_item(context, item);
     out.warning = "a base itself: left as it is";
     return out;
   }
   if ((options.force || item.source == item.target) && !options.dry_run)
-    if (const Status free = pack::check_overwrites(options, inventory, *bases, item); !free)
-      return failed_item(item, free.error());
+    if (const Status free = overwriting.check(*bases, item); !free) return failed_item(item, free.error());
   return pack::pack_file(context, job);
 }
 
@@ -259,16 +290,17 @@ Result<PackReport> pack_files(const PackOptions& options) {
     if (options.progress) options.progress(progress);
     return {};
   };
-  BasesOfRun bases(options);
+  BasesOfRun bases(options, inventory);
   BREVIS_TRY(bases.open());
+  pack::Overwriting overwriting(options, inventory);
   PackReport report;
   for (const Item& item : inventory.items) {
     progress.file = item.source;
     if (item.action == PackAction::packed) {
-      add_up(report, pack_item(context, bases, inventory, item));
+      add_up(report, pack_item(context, bases, overwriting, item));
       if (report.files.back().action == PackAction::packed || report.files.back().resumed) bases.packed(item.target);
     } else {
-      add_up(report, plain_item(options, inventory, item));
+      add_up(report, plain_item(options, overwriting, item));
       if (item.action == PackAction::copied) progress.bytes_done += item.bytes;
     }
     const auto& error = report.files.back().error;

@@ -4,6 +4,7 @@
 SHIM is faulty.cc, loaded before the programs.
 """
 import errno
+import json
 import os
 import random
 import shutil
@@ -98,6 +99,87 @@ class Faults(CliCase):
             for path in back.iterdir() if back.exists() else ():
                 if path.name in originals:
                     self.assertEqual(path.read_bytes(), originals[path.name], path.name)
+
+    def series(self, count):
+        """Snapshots of a model below run/step-N, as they are."""
+        words, fixed = bytearray(cli_case.weights("BF16", 60000, 1)), cli_case.weights("F32", 20000, 2)
+        originals = []
+        for step in range(count):
+            for i in range(0, len(words), 2):
+                words[i] ^= chance.randrange(4) if step else 0
+            tensors = [("w", "BF16", [60000], bytes(words)), ("m", "F32", [20000], fixed)]
+            originals.append(cli_case.safetensors(tensors, {"step": str(step)}))
+            self.write(f"run/step-{step}/model.safetensors", originals[-1])
+        return originals
+
+    def there(self, folder, originals):
+        """Every snapshot can be had below folder: as it is, or whole from an archive."""
+        for step, original in enumerate(originals):
+            plain = folder / f"step-{step}/model.safetensors"
+            archive = plain.with_name(plain.name + ".brv")
+            if plain.exists():
+                self.assertEqual(plain.read_bytes(), original, plain)
+            if archive.exists():
+                self.whole(archive, original)
+            self.assertTrue(plain.exists() or archive.exists(), plain)
+
+    def kill_at_random(self, before, command, again, check, finished, times=12):
+        """The folder `work`, a copy of `before` each time, stays good whenever the command is killed; `again` ends it."""
+        work, whole_time = self.dir / "work", 0
+        for i in range(times + 1):
+            shutil.rmtree(work, ignore_errors=True)
+            shutil.copytree(before, work)
+            started = time.monotonic()
+            running = subprocess.Popen([BIN / "brevis-pack", "-q", "--progress", "never", *command])
+            if i:
+                time.sleep(whole_time * (i - 1 + chance.random()) / times)
+                running.send_signal(signal.SIGKILL)
+            running.wait()
+            whole_time = whole_time or time.monotonic() - started
+            check(work)
+            if i:
+                done = subprocess.run([BIN / "brevis-pack", "-q", "--progress", "never", *again], capture_output=True, timeout=120)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                check(work)
+            finished(work)
+
+    def bases_of(self, archive):
+        shown = subprocess.run([BIN / "brevis", "inspect", "--json", archive], capture_output=True, check=True, timeout=120)
+        return [base["id"] for base in json.loads(shown.stdout)["archive"].get("bases", [])]
+
+    # I04: kill -9 while archives that stand on others are made, packed anew, or take the place of their sources
+    def test_killed_relations(self):
+        steps = range(4)
+        originals = self.series(len(steps))
+        run, packed, work = self.dir / "run", self.dir / "packed", self.dir / "work"
+        folders = [work / f"step-{step}" for step in steps]
+        archives = [folder / "model.safetensors.brv" for folder in folders]
+        check = lambda at: self.there(at, originals)
+
+        def chained(_):
+            self.assertEqual([len(self.bases_of(archive)) for archive in archives], [0, 1, 1, 1])
+
+        def replaced(_):
+            self.assertEqual(sorted(p.name for f in folders for p in f.iterdir() if ".tmp-" not in p.name),
+                             ["model.safetensors.brv"] * len(steps))
+            chained(_)
+
+        def alone(_):
+            self.assertEqual([self.bases_of(archive) for archive in archives], [[]] * len(steps))
+
+        self.kill_at_random(run, [*folders, "--chain"], [*folders, "--chain", "--resume"], check, chained)
+        self.kill_at_random(run, [*folders, "--chain", "--replace"], [*folders, "--chain", "--resume", "--replace"], check, replaced)
+        subprocess.run([BIN / "brevis-pack", "-q", *[run / f"step-{step}" for step in steps], "--chain", "-o", packed], check=True)
+        self.kill_at_random(packed, ["--flatten", work], ["--flatten", work], check, alone)
+        other = self.dir / "other.brv"
+        subprocess.run([BIN / "brevis-pack", "-q", run / "step-1/model.safetensors", "-o", other], check=True)
+        shown = subprocess.run([BIN / "brevis", "inspect", "--json", other], capture_output=True, check=True)
+        identity = json.loads(shown.stdout)["archive"]["id"]
+
+        def rebased(_):
+            self.assertEqual([self.bases_of(archive) for archive in archives], [[identity]] * len(steps))
+
+        self.kill_at_random(packed, ["--rebase", other, work], ["--rebase", other, work], check, rebased)
 
     def one(self):
         tensors = [("a", "BF16", [30000], cli_case.weights("BF16", 30000, 1)), ("b", "F32", [9000], cli_case.weights("F32", 9000, 2))]

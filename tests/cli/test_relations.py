@@ -135,6 +135,14 @@ class Relations(CliCase):
         (self.dir / "packed/2.safetensors.brv").unlink()
         run = self.good(self.pack("tree", "-o", "packed", "--resume", "--json"))
         self.assertEqual(sorted(f["action"] for f in run.json["files"]), ["packed"] + ["skipped"] * 3)
+        # Another state of a source is told, and what was made of the first one stays.
+        self.write("tree/1.safetensors", originals[3])
+        self.fails(self.pack("tree", "-o", "packed", "--resume"), 73, "packed/1.safetensors.brv", "--force")
+        self.assertEqual(self.good(self.brevis("cat", "packed/1.safetensors.brv")).out, originals[1])
+        run = self.good(self.pack("tree", "-o", "packed", "--resume", "--force", "--json"))
+        self.assertEqual([f["action"] for f in run.json["files"]].count("packed"), 1)
+        self.assertEqual(self.good(self.brevis("cat", "packed/1.safetensors.brv")).out, originals[3])
+        self.write("tree/1.safetensors", originals[1])
         self.fails(self.pack("tree", "-o", "again", "--shard", "2/2"), 2, "--shard")
         self.good(self.pack("--replace", "tree"))
         self.assertEqual(sorted(p.name for p in (self.dir / "tree").iterdir()),
