@@ -17,8 +17,9 @@
 // and would be lost in a pool whose workers all wait for dead storage.
 //
 // Reading ahead (look_ahead) leads flights of its own on workers, for frames that nobody is at, and hands them to
-// whoever joined meanwhile. What is to be pushed into the kernel's page cache is read as a request of our own; storing
-// it is done by threads that answer nobody (pusher.h).
+// whoever joined meanwhile; what stands on a base is read ahead by requests of our own. What is to be pushed into the
+// kernel's page cache is read as a request of our own, too; storing it is done by threads that answer nobody
+// (pusher.h).
 //
 // Why this cannot lock up: only the leader of a flight is waited for, and a leader waits for storage and for flights of
 // its bases only, which are fewer steps from the chain's end. Admission never stands between a leader and its frame: a
@@ -371,14 +372,18 @@ void Fetch::fetch_ahead(const std::shared_ptr<OpenArchive>& archive, Range range
   std::vector<archive::FilePiece> pieces;
   if (!reader || !archive::plan_file(*reader, range, pieces)) return;
   for (const archive::FilePiece& piece : pieces) {
-    if (piece.piece.kind != dsl::Piece::Kind::frame) continue;
-    // Differences are left to their readers, whose bases are read ahead of in their own turn.
-    if (!reader->manifest().records[piece.record].bases.empty()) continue;
+    const bool on_base = !reader->manifest().records[piece.record].bases.empty();
+    const bool is_frame = piece.piece.kind == dsl::Piece::Kind::frame;
+    if (!is_frame && piece.piece.kind != dsl::Piece::Kind::base) continue;
     const uint64_t position = advice.position->load(std::memory_order_relaxed);
     const uint64_t at = range.offset + piece.piece.at;
     if (advice.falling ? at >= position : at + piece.piece.length <= position) continue;
     const cache::Key key{archive->cache_id(), piece.frame_index};
-    if (store_->contains(key)) continue;
+    if (is_frame && store_->contains(key)) continue;
+    if (on_base) {
+      difference_ahead(archive, reader, {at, piece.piece.length});
+      continue;
+    }
     const bool leads = flights_.with([&](auto& flights) { return flights.try_emplace(key).second; });
     if (!leads) continue;
     const auto block = frames_.obtain(*archive, *reader, piece, {.may_wait = true, .ahead = true});
@@ -387,6 +392,19 @@ void Fetch::fetch_ahead(const std::shared_ptr<OpenArchive>& archive, Range range
     land(key, block, ready);
     drive(std::move(ready));
   }
+}
+
+// What stands on a base takes a read of our own, with all that a reader's does: it may wait for frames of the base, and
+// for memory. Its reply is of no use, the frames stay in memory.
+void Fetch::difference_ahead(const std::shared_ptr<OpenArchive>& archive, const ReaderPtr& reader, Range range) {
+  auto request = std::make_shared<Request>();
+  request->archive = archive;
+  request->range = range;
+  request->done = [](const Result<ReadResult>&) {};
+  request->of_reader = false;
+  request->to_page_cache = false;
+  request->reader = reader;
+  start(request);
 }
 
 // A read of our own: whoever has the file open gets these bytes from the page cache then.

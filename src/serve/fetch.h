@@ -81,6 +81,7 @@ class Fetch {
 
   void look_ahead(const RequestPtr& request, const Reader& reader);
   void fetch_ahead(const std::shared_ptr<OpenArchive>& archive, Range range, const Streams::Advice& advice);
+  void difference_ahead(const std::shared_ptr<OpenArchive>& archive, const ReaderPtr& reader, Range range);
   void read_to_push(const std::shared_ptr<OpenArchive>& archive, Range range, ReadDone done);
 
   struct Counters {

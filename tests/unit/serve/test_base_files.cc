@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "archive/reader.h"
@@ -39,8 +41,8 @@ ByteVector snapshot(int step) {
                             flat_tensor("small", Dtype::BF16, gaussian_words(Dtype::BF16, 100, 3))});
 }
 
-// step-0 .. step-4, each on the one before; frames of several sizes, so that they do not lie on each other.
-std::vector<ByteVector> make_series(ServedTree& tree) {
+// step-0 .. step-4, each on the one before; frames of several sizes, so that they do not lie on each other, or of one.
+std::vector<ByteVector> make_series(ServedTree& tree, std::optional<uint64_t> frame_bytes = {}) {
   std::vector<ByteVector> originals;
   const TempDir plain;
   for (int i = 0; i < kSteps; ++i) {
@@ -50,7 +52,7 @@ std::vector<ByteVector> make_series(ServedTree& tree) {
     PackOptions options;
     options.sources = {plain / name};
     options.target = tree / (name + ".brv");
-    options.frame_bytes = i % 2 == 0 ? 16384 : 20000;
+    options.frame_bytes = frame_bytes.value_or(i % 2 == 0 ? 16384 : 20000);
     if (i > 0) options.bases = {tree / ("step-" + std::to_string(i - 1) + ".brv")};
     const auto report = pack_files(options);
     REQUIRE(report);
@@ -103,6 +105,46 @@ TEST_CASE("a random read of a difference decodes one frame here and its range in
   const uint64_t before = tree.volume().counters().frames_decoded;
   REQUIRE(read_now(tree.volume(), file, {50000, 100}));
   CHECK(tree.volume().counters().frames_decoded - before <= 3);
+}
+
+TEST_CASE("a random read of 4 KiB costs one frame here and one on each level below") {
+  ServedTree tree;
+  const auto originals = make_series(tree, 32768);
+  Rng rng(1);
+  for (int step = 0; step < kSteps; ++step) {
+    tree.serve();
+    const auto file = tree.open("step-" + std::to_string(step));
+    REQUIRE(read_now(tree.volume(), file, {0, 8}));
+    const ByteVector& all = originals[size_t(step)];
+    for (int i = 0; i < 3; ++i) {
+      // The tensor that changes comes first, its frames begin where the header ends.
+      const uint64_t header = 8 + (all[0] | uint64_t{all[1]} << 8), frame = 2 * uint64_t(i) + uint64_t(step % 2);
+      const uint64_t at = header + frame * 32768 + rng.below(32768 - 4096);
+      const uint64_t before = tree.volume().counters().frames_decoded;
+      const auto got = read_now(tree.volume(), file, {at, 4096});
+      REQUIRE(got);
+      CHECK(std::equal(got->begin(), got->end(), all.begin() + ptrdiff_t(at)));
+      CHECK(tree.volume().counters().frames_decoded - before == uint64_t(step) + 1);
+    }
+  }
+}
+
+TEST_CASE("who reads on through differences finds them decoded ahead") {
+  ServedTree tree;
+  const auto originals = make_series(tree, 32768);
+  tree.serve();
+  const ByteVector& all = originals[4];
+  const auto file = tree.open("step-4");
+  constexpr uint64_t kPiece = 16384;
+  for (uint64_t at = 0; at < all.size(); at += kPiece) {
+    const auto got = read_now(tree.volume(), file, {at, kPiece});
+    REQUIRE(got);
+    REQUIRE(std::equal(got->begin(), got->end(), all.begin() + ptrdiff_t(at)));
+    // The workers come along in their own time.
+    for (int wait = 0; at > 4 * kPiece && wait < 500 && tree.volume().counters().ahead_frames == 0; ++wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(tree.volume().counters().ahead_frames > 0);
 }
 
 TEST_CASE("Z09: bases that moved are found, bases that are gone are named") {
