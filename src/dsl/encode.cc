@@ -142,12 +142,23 @@ class Encoder {
     Inverted inverted;
     if (node.slot < 0) {
       BREVIS_ASSIGN(const bool fits, invert(spec, node, {}, target, inverted));
-      if (!fits) return false;
-    } else {
-      BREVIS_ASSIGN(const std::optional<size_t> choice, choose_own(spec, node, target, inverted));
-      if (!choice) return false;
-      if (bound_.tables(node.slot).size() > 1) header_.push_back(static_cast<uint8_t>(*choice));
+      return fits ? encode_children(node, inverted) : Result<bool>(false);
     }
+    const std::span<const SlotTable> tables = bound_.tables(node.slot);
+    BREVIS_ASSIGN(const std::optional<size_t> choice, choose_own(spec, node, target, inverted));
+    if (!choice) return false;
+    return first_that_fits(*choice, tables.size(), [&](size_t at) -> Result<bool> {
+      if (at != *choice) {
+        inverted = Inverted();
+        BREVIS_ASSIGN(const bool fits, invert(spec, node, tables[at], target, inverted));
+        if (!fits) return false;
+      }
+      if (tables.size() > 1) header_.push_back(static_cast<uint8_t>(at));
+      return encode_children(node, inverted);
+    });
+  }
+
+  Result<bool> encode_children(const Node& node, const Inverted& inverted) {
     ByteWriter header(header_);
     for (const uint64_t count : inverted.counts) header.varint(count);
     for (size_t i = 0; i < node.children.size(); ++i) {
@@ -220,20 +231,45 @@ class Encoder {
     return best;
   }
 
+  // encode_by(choice) with what was chosen of a set; where tables further down do not serve what that leaves (they were
+  // made for lists of other parts), with the others in turn.
+  template <class EncodeBy>
+  Result<bool> first_that_fits(size_t choice, size_t tables, EncodeBy encode_by) {
+    const size_t header = header_.size(), payloads = payloads_.size();
+    for (size_t turn = 0; turn <= tables; ++turn) {
+      const size_t at = turn == 0 ? choice : turn - 1;
+      if (turn != 0 && at == choice) continue;
+      BREVIS_ASSIGN(const bool fits, encode_by(at));
+      if (fits) return true;
+      header_.resize(header);
+      payloads_.resize(payloads);
+    }
+    return false;
+  }
+
   // A field under a rank or palette of at most 63 or 64 words.
   Result<bool> encode_listed(const Node& node, bits::ConstWords target, unsigned shift) {
     const std::span<const SlotTable> tables = bound_.tables(node.slot);
     const std::optional<size_t> choice = choose_list(node, tables, target, shift);
     if (!choice) return false;
-    if (tables.size() > 1) header_.push_back(static_cast<uint8_t>(*choice));
-    const std::vector<uint64_t>& list = tables[*choice].list->words;
+    return first_that_fits(*choice, tables.size(),
+                           [&](size_t at) { return encode_listed_by(node, target, shift, at); });
+  }
+
+  Result<bool> encode_listed_by(const Node& node, bits::ConstWords target, unsigned shift, size_t choice) {
+    const std::span<const SlotTable> tables = bound_.tables(node.slot);
+    if (tables.size() > 1) header_.push_back(static_cast<uint8_t>(choice));
+    const std::vector<uint64_t>& list = tables[choice].list->words;
     // Words that are not listed: the exceptions' rank, or a place that no alias table has.
     const uint8_t other = node.op == OpId::rank ? static_cast<uint8_t>(list.size()) : 0xff;
     std::vector<uint8_t> table((size_t{1} << node.width) + 3, other);
     for (size_t i = 0; i < list.size(); ++i) table[list[i]] = static_cast<uint8_t>(i);
     const Stream places(bound_.program().nodes()[node.children[0]].width, target.count);
     bits::kernels().look_up(target, shift, node.width, table.data(), places.words.data);
-    if (node.op == OpId::palette) return encode(node.children[0], places.words);
+    if (node.op == OpId::palette) {
+      if (std::memchr(places.words.data, other, target.count) != nullptr) return false;
+      return encode(node.children[0], places.words);
+    }
 
     std::vector<size_t> at;
     for (size_t i = 0; i < target.count; ++i) {
