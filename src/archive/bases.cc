@@ -4,6 +4,8 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 
 #include "archive/format.h"
 
@@ -28,19 +30,64 @@ Result<Header> header_of(const File& file) {
   return parse_header(first);
 }
 
+// Headers of archives as they were when last seen: trees are listed again and again, and archives hardly ever change.
+class KnownHeaders {
+ public:
+  // nullopt: no archive.
+  std::optional<Header> of(const std::string& path, const FileStat& stat) {
+    const std::pair key{stat.device, stat.inode};
+    const auto known = seen_.with([&](const Seen& seen) -> std::optional<Entry> {
+      const auto at = seen.find(key);
+      return at == seen.end() ? std::nullopt : std::optional(at->second);
+    });
+    if (known && known->stat.same_version(stat)) return known->header;
+    const auto file = File::open(path);
+    if (!file) return std::nullopt;
+    const auto header = header_of(*file);
+    if (!header) return std::nullopt;
+    // What was written just now may be written once more within one tick of the file system's clock.
+    if (is_settled(stat))
+      seen_.with([&](Seen& seen) {
+        if (seen.size() >= kMost) seen.clear();
+        seen.insert_or_assign(key, Entry{stat, *header});
+      });
+    return *header;
+  }
+
+ private:
+  struct Entry {
+    FileStat stat;
+    Header header;
+  };
+  using Seen = std::map<std::pair<uint64_t, uint64_t>, Entry>;  // by device and inode
+  static constexpr size_t kMost = 65536;
+
+  static bool is_settled(const FileStat& stat) {
+    constexpr int64_t kSettled = 2'000'000'000;  // ns
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() - stat.ctime_ns > kSettled;
+  }
+
+  Guarded<Seen> seen_;
+};
+
+KnownHeaders& known_headers() {
+  static KnownHeaders known;
+  return known;
+}
+
 // What cannot be read is left out: a base that is in there stays missing, and that is told.
-void list_archives(const std::string& directory, unsigned levels, std::multimap<Digest, std::string>& out) {
+template <class Take>
+void list_archives(const std::string& directory, unsigned levels, Take&& take) {
   const auto entries = list_directory_at(AT_FDCWD, directory);
   if (!entries) return;
   for (const DirEntry& entry : *entries) {
     const std::string path = below(directory, entry.name);
     const auto stat = stat_at(AT_FDCWD, path, false);
     if (!stat) continue;
-    if (stat->is_directory() && levels > 0) list_archives(path, levels - 1, out);
+    if (stat->is_directory() && levels > 0) list_archives(path, levels - 1, take);
     if (!stat->is_regular() || !entry.name.ends_with(kSuffix)) continue;
-    const auto file = File::open(path);
-    if (!file) continue;
-    if (const auto header = header_of(*file)) out.emplace(header->id, path);
+    if (const auto header = known_headers().of(path, *stat)) take(*header, path);
   }
 }
 
@@ -54,7 +101,8 @@ std::string base_name(const Base& base) {
 std::shared_ptr<const DirectoryFinder::Found> DirectoryFinder::listed(const std::string& root) {
   if (auto known = state_.with([&](State& state) { return state.listed[root]; })) return known;
   const auto fresh = std::make_shared<Found>();
-  list_archives(root, kMaxTreeDepth, *fresh);
+  list_archives(root, kMaxTreeDepth,
+                [&](const Header& header, const std::string& path) { fresh->emplace(header.id, path); });
   state_.with([&](State& state) { state.listed[root] = fresh; });
   return fresh;
 }
@@ -127,14 +175,13 @@ Result<std::shared_ptr<const Reader>> DirectoryFinder::find(const Base& base, co
 }
 
 std::vector<std::string> needed_by(const std::string& root, const Digest& id, unsigned levels) {
-  std::vector<std::string> out;
-  std::multimap<Digest, std::string> all;
-  list_archives(root, levels, all);
-  for (const auto& [own, path] : all) {
+  std::vector<std::string> out, related;
+  list_archives(root, levels, [&](const Header& header, const std::string& path) {
+    if ((header.features & kFeatureRelations) != 0) related.push_back(path);
+  });
+  for (const std::string& path : related) {
     auto file = File::open(path);
     if (!file) continue;
-    const auto header = header_of(*file);
-    if (!header || (header->features & kFeatureRelations) == 0) continue;
     const auto reader = Reader::open(std::move(*file));
     if (!reader) continue;
     for (const Base& base : (*reader)->manifest().bases)
