@@ -141,8 +141,11 @@ TEST_CASE("who reads on through differences finds them decoded ahead") {
     REQUIRE(got);
     REQUIRE(std::equal(got->begin(), got->end(), all.begin() + ptrdiff_t(at)));
     // The workers come along in their own time.
-    for (int wait = 0; at > 4 * kPiece && wait < 500 && tree.volume().counters().ahead_frames == 0; ++wait)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const auto awaited = [&] {
+      const auto counters = tree.volume().counters();
+      return counters.ahead_streams != 0 && counters.ahead_frames == 0 && at + 2 * kPiece < all.size();
+    };
+    for (int wait = 0; wait < 500 && awaited(); ++wait) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   CHECK(tree.volume().counters().ahead_frames > 0);
 }
