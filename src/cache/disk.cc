@@ -66,6 +66,14 @@ void DiskState::note_fault(const Error& error) {
         {{"directory", options.directory}, {"cause", error.message()}});
 }
 
+// An entry, its place in the list and in the map.
+uint64_t DiskState::list_bytes() const { return entries.size() * (sizeof(DiskEntry) + 96); }
+
+void DiskState::charge(uint64_t bytes) {
+  if (options.charge && bytes != charged) options.charge(static_cast<int64_t>(bytes) - static_cast<int64_t>(charged));
+  charged = bytes;
+}
+
 void DiskState::drop(DiskEntries::iterator entry, std::vector<Key>& removed) {
   entries.erase(entry->record.key);
   counts.bytes -= entry->record.bytes;
@@ -114,6 +122,7 @@ Disk::~Disk() {
   }
   state_->wake.notify_all();
   state_->writer.join();
+  state_->charge(0);
 }
 
 Result<std::unique_ptr<Disk>> Disk::open(const DiskOptions& options) {
@@ -137,6 +146,7 @@ Result<std::unique_ptr<Disk>> Disk::open(const DiskOptions& options) {
   std::vector<IndexRecord> kept;
   for (const DiskEntry& entry : state->used) kept.push_back(entry.record);
   BREVIS_ASSIGN(state->index, state->directory.begin_index(kept));
+  state->charge(state->list_bytes());
   try {
     return std::unique_ptr<Disk>(new Disk(std::move(state)));
   } catch (const std::system_error& e) {
@@ -227,8 +237,7 @@ Disk::Counters Disk::counters() const {
   Counters out = state_->counts;
   out.entries = state_->entries.size();
   out.capacity = (state_->free.available() + state_->held_slots) * kSlotBytes;
-  // An entry, its place in the list and in the map.
-  out.memory = out.entries * (sizeof(DiskEntry) + 96);
+  out.memory = state_->list_bytes();
   return out;
 }
 

@@ -11,6 +11,7 @@
 // Owns:     the files brevis.* of the directory, the thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -30,6 +31,7 @@ struct DiskOptions {
   Admission admission = Admission::automatic;
   uint64_t queue_bytes = uint64_t{32} << 20;  // that wait to be written
   bool allow_remote = false;                  // for tests
+  std::function<void(int64_t)> charge{};      // told how much memory the list has taken more, or given back
 };
 
 struct DiskState;

@@ -71,6 +71,7 @@ struct DiskState {
   bool stopping = false, begin_anew = false, writing = false;
   unsigned faults_in_row = 0, wrong_in_row = 0;
   DiskClock::time_point rest_until{}, logged_at{};
+  uint64_t charged = 0;               // the writer's
   uint64_t read_ps = kUnknownReadPs;  // picoseconds a byte, a moving mean
   Disk::Counters counts;
   std::thread writer;
@@ -78,6 +79,8 @@ struct DiskState {
   void restore(std::vector<IndexRecord> records);
   void run();
   void note_fault(const Error& error);
+  uint64_t list_bytes() const;  // about; with the lock held, or when nobody else is there
+  void charge(uint64_t bytes);  // the memory that is taken from now on; the writer's
 
   // With the lock held:
   bool resting() const { return begin_anew || DiskClock::now() < rest_until; }

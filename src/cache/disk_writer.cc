@@ -191,9 +191,14 @@ void DiskState::run() {
     if (ending) {
       const std::vector<IndexRecord> records = touched_records(SIZE_MAX);
       if (index) tell_index({}, records);
+      index.reset();  // its child would end with this thread
     } else {
       write_batch();
     }
+    lock.lock();
+    const uint64_t memory = list_bytes();
+    lock.unlock();
+    charge(memory);
     lock.lock();
     writing = false;
     settled.notify_all();

@@ -6,7 +6,9 @@
 // machine the database may be rubbish, which is found out in the child and costs the cache's content, nothing else. No
 // MDB_WRITEMAP: a full disk would kill the process instead of failing a call.
 //
-// A database shrunk by somebody else would end a process that touches its map: its size is looked at before each use.
+// LMDB trusts the pages that it maps: one that is damaged, or cut off, while it is in use ends the process. So LMDB is
+// used in a process of its own (Servant), which is told what to write; when that ends, the list in memory is still
+// whole and a new database is begun. A file cut short or replaced is found out before that by a look at its size.
 #include "cache/index.h"
 
 #include <lmdb.h>
@@ -61,6 +63,7 @@ StoredRecord to_stored(const StoredKey& key, const IndexRecord& record) {
 
 Error lmdb_error(int code, const std::string& path) {
   const std::string what = "the cache's index '" + path + "'";
+  if (code == MDB_CORRUPTED) return make_error(Errc::corrupt, what + " was damaged, cut short or replaced");
   if (code > 0) return Error::from_errno(code, what);  // those of the system
   return make_error(code == MDB_MAP_FULL ? Errc::no_space : Errc::corrupt, what + ": " + mdb_strerror(code));
 }
@@ -89,98 +92,157 @@ bool tell_records(const std::string& path, const Tell& tell) {
   return found == MDB_NOTFOUND;
 }
 
-}  // namespace
-
-struct Index::State {
-  std::string path;
-  MDB_env* env = nullptr;
-  MDB_dbi database = 0;
-  uint64_t least_bytes = 0;  // the file had once
-
-  ~State() {
-    if (env) mdb_env_close(env);
+// In the servant: the database as it is written.
+class Database {
+ public:
+  explicit Database(std::string path) : path_(std::move(path)) { code_ = open(); }
+  ~Database() {
+    if (env_) mdb_env_close(env_);
   }
-  Status open();
-  Status look_at_the_file();
-  int write(std::span<const Key> removed, std::span<const IndexRecord> written) const;
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+  ByteVector answer(ByteSpan question);
+
+ private:
+  int open();
+  int look_at_the_file();
+  int write(const std::vector<StoredKey>& removed, const std::vector<Told>& written) const;
+  int apply(const std::vector<StoredKey>& removed, const std::vector<Told>& written);
+
+  const std::string path_;
+  MDB_env* env_ = nullptr;
+  MDB_dbi database_ = 0;
+  uint64_t least_bytes_ = 0;  // the file had once
+  int code_ = 0;
 };
 
-Status Index::State::open() {
-  int code = mdb_env_create(&env);
-  if (code == 0) code = mdb_env_set_mapsize(env, kFirstMap);
+int Database::open() {
+  int code = mdb_env_create(&env_);
+  if (code == 0) code = mdb_env_set_mapsize(env_, kFirstMap);
   if (code == 0)
-    code = mdb_env_open(env, path.c_str(), MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC | MDB_NORDAHEAD | MDB_NOTLS, 0600);
+    code = mdb_env_open(env_, path_.c_str(), MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC | MDB_NORDAHEAD | MDB_NOTLS, 0600);
   MDB_txn* transaction = nullptr;
-  if (code == 0) code = mdb_txn_begin(env, nullptr, 0, &transaction);
-  if (code == 0) {
-    code = mdb_dbi_open(transaction, nullptr, 0, &database);
-    if (code == 0)
-      code = mdb_txn_commit(transaction);
-    else
-      mdb_txn_abort(transaction);
-  }
-  if (code != 0) return lmdb_error(code, path);
-  return {};
+  if (code == 0) code = mdb_txn_begin(env_, nullptr, 0, &transaction);
+  if (code != 0) return code;
+  code = mdb_dbi_open(transaction, nullptr, 0, &database_);
+  if (code == 0) return mdb_txn_commit(transaction);
+  mdb_txn_abort(transaction);
+  return code;
 }
 
-Status Index::State::look_at_the_file() {
+int Database::look_at_the_file() {
   struct stat by_name {
   }, ours{};
   int fd = -1;
-  if (mdb_env_get_fd(env, &fd) != 0 || ::fstat(fd, &ours) != 0) return Error::from_errno(errno, "examining " + path);
-  if (::stat(path.c_str(), &by_name) != 0) return Error::from_errno(errno, "examining " + path);
+  if (mdb_env_get_fd(env_, &fd) != 0 || ::fstat(fd, &ours) != 0 || ::stat(path_.c_str(), &by_name) != 0) return errno;
   if (by_name.st_ino != ours.st_ino || by_name.st_dev != ours.st_dev ||
-      static_cast<uint64_t>(ours.st_size) < least_bytes)
-    return make_error(Errc::corrupt, "the cache's index '" + path + "' was cut short or replaced by somebody else");
-  least_bytes = static_cast<uint64_t>(ours.st_size);
-  return {};
+      static_cast<uint64_t>(ours.st_size) < least_bytes_)
+    return MDB_CORRUPTED;
+  least_bytes_ = static_cast<uint64_t>(ours.st_size);
+  return 0;
 }
 
-int Index::State::write(std::span<const Key> removed, std::span<const IndexRecord> written) const {
+int Database::write(const std::vector<StoredKey>& removed, const std::vector<Told>& written) const {
   MDB_txn* transaction = nullptr;
-  int code = mdb_txn_begin(env, nullptr, 0, &transaction);
+  int code = mdb_txn_begin(env_, nullptr, 0, &transaction);
   if (code != 0) return code;
-  for (const Key& key : removed) {
-    StoredKey stored = to_stored(key);
-    MDB_val name{sizeof stored, &stored};
-    code = mdb_del(transaction, database, &name, nullptr);
+  for (StoredKey key : removed) {
+    MDB_val name{sizeof key, &key};
+    code = mdb_del(transaction, database_, &name, nullptr);
     if (code == MDB_NOTFOUND) code = 0;
     if (code != 0) break;
   }
   for (size_t i = 0; code == 0 && i < written.size(); ++i) {
-    StoredKey stored = to_stored(written[i].key);
-    StoredRecord record = to_stored(stored, written[i]);
-    MDB_val name{sizeof stored, &stored}, value{sizeof record, &record};
-    code = mdb_put(transaction, database, &name, &value, 0);
+    Told one = written[i];
+    MDB_val name{sizeof one.key, &one.key}, value{sizeof one.record, &one.record};
+    code = mdb_put(transaction, database_, &name, &value, 0);
   }
   if (code == 0) return mdb_txn_commit(transaction);
   mdb_txn_abort(transaction);
   return code;
 }
 
+int Database::apply(const std::vector<StoredKey>& removed, const std::vector<Told>& written) {
+  for (;;) {
+    if (const int code = look_at_the_file()) return code;
+    const int code = write(removed, written);
+    if (code != MDB_MAP_FULL) return code;
+    MDB_envinfo info;
+    mdb_env_info(env_, &info);
+    if (const int grown = mdb_env_set_mapsize(env_, info.me_mapsize * 2)) return grown;
+  }
+}
+
+// Question: how many keys to remove, those, then what to write, to the end. Answer: a code of LMDB's, and the file's
+// size.
+struct Outcome {
+  int64_t code;
+  uint64_t file_bytes;
+};
+
+ByteVector Database::answer(ByteSpan question) {
+  uint64_t count = 0;
+  std::memcpy(&count, question.data(), sizeof count);
+  std::vector<StoredKey> removed(count);
+  question = question.subspan(sizeof count);
+  if (count != 0) std::memcpy(removed.data(), question.data(), count * sizeof(StoredKey));
+  question = question.subspan(count * sizeof(StoredKey));
+  std::vector<Told> written(question.size() / sizeof(Told));
+  if (!written.empty()) std::memcpy(written.data(), question.data(), question.size());
+  if (code_ == 0) code_ = apply(removed, written);
+  const Outcome outcome{code_, least_bytes_};
+  ByteVector bytes(sizeof outcome);
+  std::memcpy(bytes.data(), &outcome, sizeof outcome);
+  return bytes;
+}
+
+template <class T>
+void add(ByteVector& bytes, const T& value) {
+  const auto* from = reinterpret_cast<const uint8_t*>(&value);
+  bytes.insert(bytes.end(), from, from + sizeof value);
+}
+
+}  // namespace
+
+struct Index::State {
+  std::string path;
+  Servant servant;
+  uint64_t file_bytes = 0;
+};
+
 Index::Index(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Index::~Index() = default;
 
 Result<std::unique_ptr<Index>> Index::create(const std::string& path) {
-  auto state = std::make_unique<State>();
-  state->path = path;
-  BREVIS_TRY(state->open());
-  return std::unique_ptr<Index>(new Index(std::move(state)));
+  BREVIS_ASSIGN(Servant servant, Servant::start([&path]() -> Servant::Answer {
+                  return [database = std::make_shared<Database>(path)](ByteSpan question) {
+                    return database->answer(question);
+                  };
+                }));
+  std::unique_ptr<Index> index(new Index(std::unique_ptr<State>(new State{path, std::move(servant)})));
+  BREVIS_TRY(index->apply({}, {}));
+  return index;
 }
 
 Status Index::apply(std::span<const Key> removed, std::span<const IndexRecord> written) {
-  for (;;) {
-    BREVIS_TRY(state_->look_at_the_file());
-    const int code = state_->write(removed, written);
-    if (code == 0) return {};
-    if (code != MDB_MAP_FULL) return lmdb_error(code, state_->path);
-    MDB_envinfo info;
-    mdb_env_info(state_->env, &info);
-    if (const int grown = mdb_env_set_mapsize(state_->env, info.me_mapsize * 2)) return lmdb_error(grown, state_->path);
+  ByteVector question;
+  add(question, uint64_t{removed.size()});
+  for (const Key& key : removed) add(question, to_stored(key));
+  for (const IndexRecord& record : written) {
+    const StoredKey key = to_stored(record.key);
+    add(question, Told{key, to_stored(key, record)});
   }
+  auto answer = state_->servant.ask(question, kPatience);
+  if (!answer) return std::move(answer).error().within("the cache's index '" + state_->path + "'");
+  Outcome outcome{};
+  if (answer->size() != sizeof outcome) return lmdb_error(MDB_CORRUPTED, state_->path);
+  std::memcpy(&outcome, answer->data(), sizeof outcome);
+  state_->file_bytes = outcome.file_bytes;
+  if (outcome.code != 0) return lmdb_error(static_cast<int>(outcome.code), state_->path);
+  return {};
 }
 
-uint64_t Index::file_bytes() const { return state_->least_bytes; }
+uint64_t Index::file_bytes() const { return state_->file_bytes; }
 
 Result<std::vector<IndexRecord>> read_index(const std::string& path) {
   struct stat st {};

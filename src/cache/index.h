@@ -3,9 +3,9 @@
 // The lasting list of what a cache on disk holds, kept in LMDB: which frame lies in which slots, with what checksum.
 // The only place that names liblmdb.
 //
-// While a cache is in use its list is in memory (disk.h); this is how it survives the process. Databases of earlier
-// processes are never opened in ours, as LMDB trusts its pages and a damaged one can crash whoever reads it: a child
-// reads the old list, and a new database is begun from what it told.
+// While a cache is in use its list is in memory (disk.h); this is how it survives the process. LMDB trusts its pages,
+// and a damaged one can crash whoever reads or writes: no database is ever opened in our own process. A child reads the
+// list of an earlier one; another writes a new one, begun from what the first told.
 //
 // Requires: one process at a time writes (the directory's lock); readers beside it use read_index() and may be told
 //           corrupt now and then.

@@ -28,8 +28,8 @@ constexpr uint64_t kTakenShare = uint64_t{16} << 20;
 
 // Sizes in steps, so that buffers of nearly equal frames are of use to each other.
 size_t capacity_for(size_t bytes) {
-  const size_t step = bytes < (size_t{64} << 10) ? size_t{4} << 10 : size_t{64} << 10;
-  return (bytes + Block::kSlack + step - 1) / step * step;
+  constexpr size_t kStep = size_t{4} << 10;
+  return (bytes + Block::kSlack + kStep - 1) / kStep * kStep;
 }
 
 struct Buffer {

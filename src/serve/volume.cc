@@ -57,10 +57,11 @@ std::string ratio_text(uint64_t packed, uint64_t original) {
 
 class TreeVolume final : public Volume {
  public:
-  TreeVolume(const VolumeOptions& options, Backing root, std::unique_ptr<cache::Disk> disk)
+  TreeVolume(const VolumeOptions& options, Backing root, std::shared_ptr<cache::Store> store,
+             std::unique_ptr<cache::Disk> disk)
       : tree_(options.source_fd, options.source_path, options.show_archives),
         nodes_(std::move(root)),
-        store_(std::make_shared<cache::Store>(options.memory)),
+        store_(std::move(store)),
         archives_(store_),
         fetch_(store_, std::move(disk),
                {options.jobs != 0 ? options.jobs : available_cores() + kSpareWorkers, options.readahead}) {}
@@ -283,7 +284,8 @@ class TreeVolume final : public Volume {
 };
 
 // The cache on disk, or none. It serves nobody's life that it cannot be opened, unless the user must change something.
-Result<std::unique_ptr<cache::Disk>> open_disk(const VolumeOptions& options) {
+Result<std::unique_ptr<cache::Disk>> open_disk(const VolumeOptions& options,
+                                               const std::shared_ptr<cache::Store>& store) {
   std::unique_ptr<cache::Disk> none;
   if (options.cache_dir.empty()) return none;
   cache::DiskOptions disk;
@@ -291,6 +293,7 @@ Result<std::unique_ptr<cache::Disk>> open_disk(const VolumeOptions& options) {
   disk.size = options.cache_size;
   disk.admission = options.cache_always ? cache::Admission::always : cache::Admission::automatic;
   disk.queue_bytes = std::clamp<uint64_t>(options.memory / 8, uint64_t{4} << 20, uint64_t{32} << 20);
+  disk.charge = [store](int64_t bytes) { store->charge(bytes); };
   auto opened = cache::Disk::open(disk);
   if (opened || opened.error().kind() == Errc::busy || opened.error().kind() == Errc::invalid_argument) return opened;
   log(LogLevel::warning, "serving without a cache on disk", {{"cause", opened.error().message()}});
@@ -306,9 +309,10 @@ Result<std::unique_ptr<Volume>> Volume::open(const VolumeOptions& options) {
   BREVIS_ASSIGN(root.stat, stat_at(options.source_fd, ".", false));
   if (!root.stat.is_directory())
     return make_error(Errc::invalid_argument, "'" + options.source_path + "' is no directory");
-  // Before there are threads: it looks at its index in a child process.
-  BREVIS_ASSIGN(std::unique_ptr<cache::Disk> disk, serve::open_disk(options));
-  auto volume = std::make_unique<serve::TreeVolume>(options, std::move(root), std::move(disk));
+  auto store = std::make_shared<cache::Store>(options.memory);
+  // Before there are threads: its index is used in child processes.
+  BREVIS_ASSIGN(std::unique_ptr<cache::Disk> disk, serve::open_disk(options, store));
+  auto volume = std::make_unique<serve::TreeVolume>(options, std::move(root), std::move(store), std::move(disk));
   BREVIS_TRY(volume->look_for_bases_in(options.base_paths));
   return std::unique_ptr<Volume>(std::move(volume));
 }

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "base/apart.h"
 
 using namespace brevis;
@@ -58,4 +60,55 @@ TEST_CASE("work apart: ends with its parent") {
   CHECK(::read(ends[0], &got, 1) == 0);
   ::close(ends[0]);
   ::open("/dev/null", O_RDONLY);
+}
+
+TEST_CASE("a servant: answers one after the other, of any size, keeping what it knows") {
+  auto servant = Servant::start([]() -> Servant::Answer {
+    return [sum = uint64_t{0}](ByteSpan question) mutable {
+      for (const uint8_t byte : question) sum += byte;
+      return ByteVector(question.size(), static_cast<uint8_t>(sum));
+    };
+  });
+  REQUIRE(servant);
+  CHECK(servant->ask({}, 60).value().empty());
+  const ByteVector few{1, 2}, many(5'000'000, 0);
+  CHECK(servant->ask(few, 60).value() == ByteVector{3, 3});
+  CHECK(servant->ask(many, 60).value() == ByteVector(many.size(), 3));
+  CHECK(servant->ask(few, 60).value() == ByteVector{6, 6});
+}
+
+TEST_CASE("a servant that crashes, or does not come back, is an error from then on") {
+  for (const uint8_t how : {uint8_t{0}, uint8_t{1}, uint8_t{2}}) {
+    auto servant = Servant::start([]() -> Servant::Answer {
+      return [](ByteSpan question) -> ByteVector {
+        if (question[0] == 0) ::raise(SIGBUS);
+        if (question[0] == 1) ::pause();
+        throw 1;
+      };
+    });
+    REQUIRE(servant);
+    for (int i = 0; i < 2; ++i) CHECK(servant->ask({&how, 1}, 1).error().kind() == Errc::corrupt);
+  }
+  auto servant = Servant::start([]() -> Servant::Answer { throw 1; });
+  REQUIRE(servant);
+  CHECK(!servant->ask({}, 60));
+}
+
+TEST_CASE("a servant is not ended by what ends its group, but with its owner") {
+  const pid_t self = ::getpid();
+  {
+    auto servant = Servant::start([]() -> Servant::Answer {
+      return [](ByteSpan) {
+        for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::kill(::getpid(), number);
+        const pid_t pid = ::getpid();
+        return ByteVector(reinterpret_cast<const uint8_t*>(&pid), reinterpret_cast<const uint8_t*>(&pid) + sizeof pid);
+      };
+    });
+    REQUIRE(servant);
+    pid_t pid = 0;
+    std::memcpy(&pid, servant->ask({}, 60).value().data(), sizeof pid);
+    CHECK(pid != self);
+    CHECK(::kill(pid, 0) == 0);
+  }
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no child is left
 }

@@ -295,6 +295,54 @@ TEST_CASE("an index that somebody cut is begun anew from memory; nothing is lost
   for (uint64_t i = 0; i < 12; ++i) CHECK(cache.has(i));
 }
 
+TEST_CASE("D11: an index that is damaged while in use costs nothing that is held") {
+  TempDir folder;
+  Cache cache(folder / "c");
+  for (uint64_t i = 0; i < 8; ++i) cache.put(i);
+  cache.disk->settle();
+  for (const std::string& name : names(folder / "c"))
+    if (name.starts_with("brevis.index")) {
+      std::ofstream file(folder / ("c/" + name), std::ios::binary | std::ios::in);
+      for (int i = 0; i < 16 * 4096; ++i) file.put('\xee');
+    }
+  for (uint64_t i = 8; i < 12; ++i) {
+    cache.put(i);
+    cache.disk->settle();
+    for (uint64_t k = 0; k <= i; ++k) CHECK(cache.has(k));
+  }
+  CHECK(cache.disk->counters().rebuilds == 1);
+  cache.reopen();
+  for (uint64_t i = 0; i < 12; ++i) CHECK(cache.has(i));
+}
+
+TEST_CASE("the list's memory is charged, and given back") {
+  TempDir folder;
+  std::atomic<int64_t> charged{0};
+  {
+    DiskOptions options{folder / "c", 4 * kMiB, Admission::always};
+    options.charge = [&](int64_t bytes) { charged += bytes; };
+    Store store(64 * kMiB);
+    const auto offer = [&](Disk& disk, uint64_t n) {
+      const auto block = store.allocate(kFrame);
+      fill(n, {block->data(), kFrame});
+      disk.offer(key(n), block, 1'000'000'000);
+      disk.settle();
+    };
+    auto disk = Disk::open(options).value();
+    CHECK(charged == 0);
+    offer(*disk, 1);
+    CHECK(charged == static_cast<int64_t>(disk->counters().memory));
+    for (uint64_t i = 2; i < 40; ++i) offer(*disk, i);  // more than there is room for
+    CHECK(charged == static_cast<int64_t>(disk->counters().memory));
+    const int64_t full = charged;
+    disk.reset();
+    CHECK(charged == 0);
+    disk = Disk::open(options).value();
+    CHECK(charged == full);
+  }
+  CHECK(charged == 0);
+}
+
 TEST_CASE("many threads: right bytes or misses while everything is being replaced") {
   TempDir folder;
   Cache cache(folder / "c", 4 * kMiB);

@@ -126,3 +126,32 @@ TEST_CASE("L03: an index cut short or replaced under its writer is an error, not
   REQUIRE(unlink((folder / "j").c_str()) == 0);
   CHECK(!other->apply({}, all));
 }
+
+TEST_CASE("D11: an index damaged under its writer ends no process but its own") {
+  std::mt19937 source(7);
+  int failed = 0;
+  for (int round = 0; round < 12; ++round) {
+    TempDir folder;
+    auto index = Index::create(folder / "i").value();
+    std::vector<IndexRecord> all;
+    for (uint64_t i = 0; i < 3000; ++i) all.push_back(record(i));
+    REQUIRE(index->apply({}, all));
+    {
+      std::fstream file(folder / "i", std::ios::binary | std::ios::in | std::ios::out);
+      const uint64_t size = index->file_bytes();
+      for (int i = 0; i < 4000; ++i) {
+        file.seekp(static_cast<std::streamoff>(source() % size));
+        file.put(static_cast<char>(source()));
+      }
+    }
+    bool fine = true;
+    for (uint64_t i = 0; i < 3000 && fine; i += 50) {
+      std::vector<Key> removed;
+      for (uint64_t k = i; k < i + 50; ++k) removed.push_back(record(k).key);
+      fine = !!index->apply(removed, std::span(all).subspan(i, 25));
+    }
+    failed += !fine;
+    if (!fine) CHECK(!index->apply({}, all));  // and it stays so
+  }
+  CHECK(failed > 6);
+}
