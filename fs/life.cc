@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 
 // A stream then has two requests of the largest size under way, which keeps two cores decoding; 4 MiB gave hardly more
 // to streams, while each fault at a random place of a mapping fetches as much as this around it.
-constexpr unsigned kReadaheadKib = 2048;
+constexpr unsigned kReadaheadKib = 4096;
 
 // With threads that are to end and may hang in storage.
 constexpr milliseconds kPatience{3000};

@@ -59,6 +59,15 @@ class OpenArchive {
   // To be told of every decoded frame: tables are loaded on use, and what is charged for the index follows now and
   // then.
   void count_decode();
+  // To be told of every fetch of a frame, and whether storage had to be waited for.
+  void note_fetch(bool at_hand) {
+    if (!at_hand)
+      waits_.store(kWaitsRemembered, std::memory_order_relaxed);
+    else if (const unsigned left = waits_.load(std::memory_order_relaxed); left > 0)
+      waits_.store(left - 1, std::memory_order_relaxed);
+  }
+  // Storage has not been waited for lately.
+  bool at_hand() const { return waits_.load(std::memory_order_relaxed) == 0; }
   // What its readers are at.
   Guarded<Streams>& streams() { return streams_; }
   // True the first time it is asked about a frame.
@@ -75,6 +84,8 @@ class OpenArchive {
   Status find_bases(const archive::Reader& reader);
   void recount();
 
+  static constexpr unsigned kWaitsRemembered = 64;  // frames
+  std::atomic<unsigned> waits_{0};
   std::atomic<uint64_t> decodes_{0};
   struct Costs {
     uint64_t ns = 0, bytes = 0;

@@ -352,6 +352,9 @@ void Fetch::look_ahead(const RequestPtr& request, const Reader& reader) {
   });
   if (advice.is_new) counters_.streams.fetch_add(1, std::memory_order_relaxed);
   if (advice.range.length == 0) return;
+  // The kernel has several large requests under way by itself. Where their bytes are at hand, decoding each when it
+  // comes, into memory that is still warm when it is copied, is all the work that has to be done.
+  if (reader.to_page_cache && !advice.small && !advice.falling && archive->at_hand()) return;
   if (reader.to_page_cache && (advice.small || advice.falling) &&
       pusher_.push({archive, reader.node, reader.open, advice.range, size, advice.falling, advice.position}))
     return;

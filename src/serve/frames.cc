@@ -55,6 +55,7 @@ Result<cache::BlockPtr> Frames::from_archive(OpenArchive& archive, const archive
     const auto began = Clock::now();
     const uint64_t worked = thread_cpu_ns();
     BREVIS_ASSIGN(const bool at_hand, reader.read_frame_nowait(piece.frame_index, scratch.stored));
+    archive.note_fetch(at_hand);
     if (!at_hand && !may_wait) return cache::BlockPtr();
     if (!at_hand) BREVIS_TRY(reader.read_frame(piece.frame_index, scratch.stored));
     const uint64_t fetched = thread_cpu_ns();
@@ -90,6 +91,7 @@ Result<cache::BlockPtr> Frames::obtain(OpenArchive& archive, const archive::Read
     bool would_wait = false;
     const uint64_t bytes = archive::frame_place(reader, piece).bytes;
     block = from_disk(archive, piece, bytes, way.may_wait, would_wait);
+    if (would_wait) archive.note_fetch(false);
     if (would_wait) return cache::BlockPtr();
     if (!*block) block = from_archive(archive, reader, piece, way.may_wait, way.bases);
   } catch (const std::bad_alloc&) {

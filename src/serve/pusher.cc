@@ -2,6 +2,7 @@
 #include "serve/pusher.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/memory.h"
 #include "brevis/log.h"
@@ -131,16 +132,35 @@ void Pusher::run() {
   if (--running_ == 0) ended_.notify_all();
 }
 
-// Reads a piece: mostly right here, while the bytes are warm; else a worker brings them.
+// Reads a piece, and stores it at once, while the bytes are warm, when they came right here; else a worker brings them.
 void Pusher::begin(const Job& piece) {
-  const auto arrived = [this, node = piece.node, at = piece.range.offset, open = piece.open](Result<ReadResult> bytes) {
+  struct Here {
+    std::thread::id thread = std::this_thread::get_id();  // none once read_() has returned
+    std::optional<Store> store;
+  };
+  const auto here = std::make_shared<Here>();
+  const auto arrived = [this, here, node = piece.node, at = piece.range.offset,
+                        open = piece.open](Result<ReadResult> bytes) {
     const std::lock_guard lock(mutex_);
     --reading_;
-    if (bytes && !stopping_) stores_.push_back({node, at, open, std::move(*bytes)});
-    wake_.notify_one();
     if (stopping_) ended_.notify_all();
+    if (!bytes || stopping_) return;
+    Store store{node, at, open, std::move(*bytes)};
+    if (here->thread == std::this_thread::get_id()) {
+      here->store = std::move(store);
+    } else {
+      stores_.push_back(std::move(store));
+      wake_.notify_one();
+    }
   };
   read_(piece.archive, piece.range, arrived);
+  std::optional<Store> ready;
+  {
+    const std::lock_guard lock(mutex_);
+    here->thread = {};
+    ready.swap(here->store);
+  }
+  if (ready) store(*ready);
 }
 
 void Pusher::store(const Store& store) {

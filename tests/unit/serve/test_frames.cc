@@ -119,7 +119,7 @@ TEST_CASE("a sequential reader is read ahead of, within the memory, once a frame
     const auto file = tree.open("m");
     for (uint64_t i = 0; i < 16; ++i) {
       const uint64_t at = (falling ? 15 - i : i) * kMiB;
-      const auto got = read_now(volume, file, {at, kMiB});
+      const auto got = read_now(volume, file, {at, kMiB}, true);
       REQUIRE(got);
       CHECK(std::equal(got->begin(), got->end(), bytes.begin() + static_cast<ptrdiff_t>(at)));
       // A reader slower than the read-ahead, on any machine: once it is a stream, the next four frames are there first.
@@ -132,9 +132,12 @@ TEST_CASE("a sequential reader is read ahead of, within the memory, once a frame
     CHECK(counters.frames_decoded <= frames);
     CHECK(counters.cache_bytes <= 32 * kMiB);
   }
-  Volume& volume = tree.serve({.memory = 32 * kMiB, .readahead = 0});
-  CHECK(read_all(volume, tree.open("m"), bytes));
-  CHECK(volume.counters().ahead_frames == 0);
+  // Not where the kernel has large requests under way by itself and nothing has to be waited for; nor where it is off.
+  for (const uint64_t readahead : {16 * kMiB, uint64_t{0}}) {
+    Volume& volume = tree.serve({.memory = 32 * kMiB, .readahead = readahead});
+    CHECK(read_all(volume, tree.open("m"), bytes));
+    CHECK(volume.counters().ahead_frames == 0);
+  }
 }
 
 TEST_CASE("what is pushed is right, in whole pages, with holes, and ends when it shall") {
@@ -175,7 +178,7 @@ TEST_CASE("what is pushed is right, in whole pages, with holes, and ends when it
       const uint64_t before = volume.counters().pushed_bytes;
       CHECK(read_now(volume, file, {at, kStep}));
       // Time to push something, where there is something to push, also for slow machines.
-      for (int i = 0; i < 20 && volume.counters().pushed_bytes == before; ++i)
+      for (int tries = 0; tries < 20 && volume.counters().pushed_bytes == before; ++tries)
         std::this_thread::sleep_for(std::chrono::milliseconds(3));
     }
     CHECK(volume.stop_pushing(std::chrono::seconds(20)));
