@@ -189,7 +189,7 @@ def case_disks_in_trouble():
 
 
 def case_changed_while_in_use():
-    # the directory is emptied and damaged under a living daemon
+    # D11: the directory is emptied and damaged under a living daemon, blocks and index, which its writer has mapped
     folder, name, data = harness.packed_model("cache", mib=16)
     place = WORK / "c-living"
     with Mount(folder, WORK / "mnt", cached("c-living", "--memory", "4MiB")) as mount:
@@ -199,9 +199,9 @@ def case_changed_while_in_use():
                     file.unlink()
                 elif damage == "cut" and "lock" not in file.name:
                     os.truncate(file, file.stat().st_size // 3)
-                elif damage == "bytes" and "blocks" in file.name:
+                elif damage == "bytes" and ("blocks" in file.name or "index" in file.name):
                     with open(file, "r+b") as out:
-                        for at in range(0, file.stat().st_size, 100_000):
+                        for at in range(0, file.stat().st_size, 100_000 if "blocks" in file.name else 97):
                             out.seek(at)
                             out.write(b"x")
             for _ in range(2):

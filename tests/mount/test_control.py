@@ -354,5 +354,34 @@ def case_ended_while_a_file_is_added():
     big.unlink()
 
 
+def case_the_disk_is_full():
+    # an archive that has no room: an error, nothing half is left, and the tree is served on
+    if os.getuid() != 0:
+        return
+    tree = WORK / "full"
+    tree.mkdir()
+    folder, name, data = small("one")
+    archive = folder / (name + ".brv")
+    size = archive.stat().st_size
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={2 * size + size // 2}", "tmpfs", tree], check=True)
+    try:
+        shutil.copyfile(archive, tree / "m.brv")
+        shutil.copyfile(archive, WORK / "second.brv")
+        shutil.copyfile(archive, WORK / "third.brv")
+        with Mount(tree) as mount:
+            brevis("add", tree, WORK / "second.brv")
+            for command in (("add", WORK / "third.brv"), ("replace", WORK / "second.brv")):
+                done = brevis(command[0], tree, command[1], code=74)
+                expect("space" in done.stderr, f"what is said: {done.stderr}")
+                expect_equal(sorted(os.listdir(tree / ".brevis")), ["m.brv", "second.brv"], "the tree")
+            for file in ("m", "second"):
+                expect_equal((mount.at / file).read_bytes(), data, file)
+            brevis("remove", tree, "second")
+            brevis("add", tree, WORK / "third.brv")
+            expect_equal((mount.at / "third").read_bytes(), data, "what has room again")
+    finally:
+        subprocess.run(["umount", "-l", tree], check=True)
+
+
 if __name__ == "__main__":
     harness.run(globals())
