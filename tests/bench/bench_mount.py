@@ -3,11 +3,15 @@
 """Measures a mount beside a file system that does nothing and beside squashfuse.
 
 usage: tests/bench/bench_mount.py BUILD [--mib N] [--rounds N] [--only NAMES]
-                                  [--options "..."] [--svg FILE] [--json]
+                                  [--options "..."] [--realtime] [--json]
 
 All on the same bytes (Gaussian-like BF16), in turns, medians of ratios within
 a round. Run as root: ordinary users' mounts are those of `nobody`, for which
-/dev/fuse is opened to all while this runs. Prints the bars M1 M2 M3 M4 M6 M7.
+/dev/fuse is opened to all while this runs. Prints the bars M1 to M7, each with
+what it has to reach, then speeds and processor time. NAMES: streams, user,
+random, names, cache. --realtime runs everything before other programs of the
+machine, which stand still meanwhile: for figures on a machine that is busy.
+tools/dev/plot_mount.py draws what --json prints.
 """
 import argparse
 import contextlib
@@ -15,6 +19,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import shutil
 import statistics
 import stat
@@ -74,7 +79,7 @@ class Peers:
         at.mkdir(exist_ok=True)
         process = subprocess.Popen([self.program("tests/support/peer_fs"), "nothing", str(size), str(at)])
         self.wait(at)
-        self.set_read_ahead(at, 2048)
+        self.set_read_ahead(at, 4096)  # as brevis-mount does
         self.at.append(at)
         return at, process
 
@@ -93,6 +98,9 @@ class Peers:
         self.wait(at)
         self.at.append(at)
         return at, process
+
+    def pack(self, source, target):
+        subprocess.run([self.program("tools/brevis-pack"), "-q", "--progress", "never", str(source), "-o", str(target)], check=True)
 
     @staticmethod
     def device(at):
@@ -128,6 +136,55 @@ def read(peers, mode, path, *more, user=False):
     return [float(x) for x in done.stdout.split()]
 
 
+def counters(peers, at):
+    done = subprocess.run([peers.program("tools/brevis"), "stats", "--json", str(at)], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    return found.get("counters", found)
+
+
+def cpu_of(process):
+    """Seconds on a processor, of all its threads."""
+    total = 0
+    for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            total += int(task.joinpath("schedstat").read_text().split()[0])
+    return total / 1e9
+
+
+def cpu_of_children():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+class Bars:
+    """What was measured against what it has to be."""
+
+    def __init__(self):
+        self.rows, self.speed, self.cpu, self.sizes = [], {}, {}, {}
+
+    def least(self, bar, what, value, limit):
+        self.rows.append({"bar": bar, "what": what, "value": value, "least": limit, "passed": value >= limit})
+
+    def most(self, bar, what, value, limit):
+        self.rows.append({"bar": bar, "what": what, "value": value, "most": limit, "passed": value <= limit})
+
+    def tell(self, bar, what, value):
+        self.rows.append({"bar": bar, "what": what, "value": value})
+
+    def print(self):
+        for row in self.rows:
+            line = f"{row['bar']:3} {row['what']:58} {row['value']:9.2f}"
+            for word, sign in (("least", ">="), ("most", "<=")):
+                if word in row:
+                    line += f"   {sign} {row[word]:<7g} {'ok' if row['passed'] else 'MISSED'}"
+            print(line)
+        for name, value in self.speed.items():
+            cpu = self.cpu.get(name)
+            print(f"{name:30} {value:6.2f} GB/s" + (f"   processor seconds a GB: daemon {cpu[0]:.3f}, reader {cpu[1]:.3f}" if cpu else ""))
+        for name, value in self.sizes.items():
+            print(f"size {name:25} {value:6.3f}")
+
+
 def rss(process):
     status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines())
     return int(status["VmHWM"].split()[0]) / 1024
@@ -147,7 +204,22 @@ def ratio(out, of, to):
     return statistics.median(b / a for a, b in zip(out[of], out[to]))
 
 
-def measure_streams(peers, model, packed, rounds, rows):
+def take(peers, mode, path, process, times, name, user=False):
+    """One read; notes the processor time that the daemon and the reader took."""
+    before, own = cpu_of(process), cpu_of_children()
+    seconds = read(peers, mode, path, user=user)[0]
+    times.setdefault(name, []).append((cpu_of(process) - before, cpu_of_children() - own))
+    return seconds
+
+
+def note_speeds(bars, out, times, gb, prefix=""):
+    for name, seconds in out.items():
+        bars.speed[prefix + name] = gb / statistics.median(seconds)
+        if name in times:
+            bars.cpu[prefix + name] = [statistics.median(t[i] for t in times[name]) / gb for i in (0, 1)]
+
+
+def measure_streams(peers, model, packed, rounds, bars):
     size = model.stat().st_size
     gb = size / 1e9
     root_at, root = peers.ours(packed, "ours")
@@ -156,65 +228,111 @@ def measure_streams(peers, model, packed, rounds, rows):
     subprocess.run(["mksquashfs", str(model), str(image), "-comp", "zstd", "-Xcompression-level", "3", "-no-progress", "-quiet"],
                    check=True, stdout=subprocess.DEVNULL)
     squash_at, squash = peers.squash(image)
-    files = {"ours": root_at / model.name, "nothing": null_at / "model", "squashfuse": squash_at / model.name}
-    takes = {f"{mode} {name}": (lambda m=mode, f=path: read(peers, m, f)[0])
-             for mode in ("read", "map", "map-back", "slices") for name, path in files.items()}
+    files = {"ours": (root_at / model.name, root), "nothing": (null_at / "model", null), "squashfuse": (squash_at / model.name, squash)}
+    times = {}
+    takes = {f"{mode} {name}": (lambda m=mode, n=name, f=path, p=process: take(peers, m, f, p, times, f"{m} {n}"))
+             for mode in ("read", "map", "map-back", "slices") for name, (path, process) in files.items()}
     out = in_turns(rounds, takes)
-    for name, times in out.items():
-        rows["speed"][name] = gb / statistics.median(times)
-    rows["M1 read / nothing"] = ratio(out, "read ours", "read nothing")
-    rows["M1 read / squashfuse"] = ratio(out, "read ours", "read squashfuse")
+    note_speeds(bars, out, times, gb)
+    bars.least("M1", "cold read / a file system that does nothing", ratio(out, "read ours", "read nothing"), 0.8)
+    bars.least("M1", "cold read / squashfuse, zstd -3", ratio(out, "read ours", "read squashfuse"), 2.5)
     for mode in ("map", "map-back", "slices"):
-        rows[f"M2 {mode} / read"] = ratio({**out}, f"{mode} ours", "read ours")
-        rows[f"M2 {mode} / nothing"] = ratio(out, f"{mode} ours", f"{mode} nothing")
-    rows["size ours"] = sum(f.stat().st_size for f in packed.iterdir()) / size
-    rows["size squashfuse"] = image.stat().st_size / size
-    read(peers, "read", files["ours"])
-    warm = in_turns(rounds, {"ours": lambda: read(peers, "read", files["ours"], "warm")[0],
+        bars.least("M2", f"{mode} / cold read, root", ratio(out, f"{mode} ours", "read ours"), 0.7)
+        bars.tell("M2", f"{mode} / the same of what does nothing", ratio(out, f"{mode} ours", f"{mode} nothing"))
+    bars.sizes["ours"] = sum(f.stat().st_size for f in packed.iterdir()) / size
+    bars.sizes["squashfuse"] = image.stat().st_size / size
+    for path, _ in (files["ours"], files["nothing"]):
+        read(peers, "read", path)
+    warm = in_turns(rounds, {"ours": lambda: read(peers, "read", files["ours"][0], "warm")[0],
+                             "nothing": lambda: read(peers, "read", files["nothing"][0], "warm")[0],
                              "plain": lambda: read(peers, "read", model, "warm")[0]})
-    rows["M4 warm / plain"] = ratio(warm, "ours", "plain")
-    rows["M6 resident MiB, --memory 512MiB"] = rss(root)
+    note_speeds(bars, warm, {}, gb, "warm read ")
+    bars.least("M4", "warm read / a plain file", ratio(warm, "ours", "plain"), 0.95)
+    bars.least("M4", "warm read / what does nothing, warm", ratio(warm, "ours", "nothing"), 0.95)
+    bars.most("M6", "resident MiB, --memory 512MiB", rss(root), 512 + 64)
     for at, process in ((root_at, root), (null_at, null), (squash_at, squash)):
         peers.end(at, process)
 
 
-def measure_user(peers, model, packed, rounds, rows):
+def measure_user(peers, model, packed, rounds, bars):
     mode = os.stat("/dev/fuse").st_mode
     os.chmod("/dev/fuse", 0o666)
     try:
-        with_push = peers.ours(packed, "user", user=True)
-        without = peers.ours(packed, "user-without", ["--readahead", "0"], user=True)
-        takes = {f"{m} {name}": (lambda m=m, at=at: read(peers, m, at / model.name, user=True)[0])
-                 for m in ("read", "map", "map-back", "slices") for name, (at, _) in (("with", with_push), ("without", without))}
+        mounts = {"with": peers.ours(packed, "user", user=True), "without": peers.ours(packed, "user-without", ["--readahead", "0"], user=True)}
+        times = {}
+        takes = {f"{m} {name}": (lambda m=m, n=name, at=at, p=process: take(peers, m, at / model.name, p, times, f"{m} {n}", user=True))
+                 for m in ("read", "map", "map-back", "slices") for name, (at, process) in mounts.items()}
         out = in_turns(rounds, takes)
-        gb = model.stat().st_size / 1e9
-        for name, times in out.items():
-            rows["speed"]["user " + name] = gb / statistics.median(times)
+        note_speeds(bars, out, times, model.stat().st_size / 1e9, "user ")
         for m in ("read", "map", "map-back", "slices"):
-            rows[f"M2 user {m} / without"] = ratio(out, f"{m} with", f"{m} without")
-        for at, process in (with_push, without):
+            bars.least("M2", f"{m} / the same without pushing, an ordinary user", ratio(out, f"{m} with", f"{m} without"), 2)
+        for at, process in mounts.values():
             peers.end(at, process)
     finally:
         os.chmod("/dev/fuse", stat.S_IMODE(mode))
 
 
-def measure_random(peers, model, packed, rows):
-    at, process = peers.ours(packed, "ours")
-    median, p99 = read(peers, "random", at / model.name)
-    rows["M3 median µs"], rows["M3 p99 µs"] = median, p99
-    bench = subprocess.run([peers.program("tools/brevis"), "bench", "--json", "--rounds", "3", str(packed / (model.name + ".brv"))],
-                           capture_output=True, text=True, check=True)
-    found = json.loads(bench.stdout)
-    rows["bench"] = found.get("files", [found])[0] if isinstance(found, dict) else None
-    peers.end(at, process)
-    small, process = peers.ours(packed, "ours", ["--memory", "64MiB"])
-    read(peers, "random", small / model.name)
-    read(peers, "read", small / model.name)
-    rows["M6 resident MiB, --memory 64MiB"] = rss(process)
-    peers.end(small, process)
+def measure_random(peers, model, packed, bars):
+    for memory in ("512MiB", "64MiB"):
+        at, process = peers.ours(packed, "ours", ["--memory", memory])
+        median, p99 = read(peers, "random", at / model.name)
+        done = counters(peers, at)
+        frame = done["decode_ns"] / done["frames_decoded"] / 1e3
+        bars.tell("M3", f"random 4 KiB, median µs, --memory {memory}", median)
+        bars.tell("M3", f"random 4 KiB, 99th percentile µs, --memory {memory}", p99)
+        bars.tell("M3", f"a frame's decode time, µs, --memory {memory}", frame)
+        bars.most("M3", f"99th percentile / a frame's decode time, --memory {memory}", p99 / frame, 8)
+        bars.most("M3", f"streams seen in random reads, --memory {memory}", done["ahead_streams"], 0)
+        if memory == "64MiB":  # and then readers of all kinds at once
+            program = peers.program("tests/bench/mount_reader")
+            crowd = [subprocess.Popen([program, mode, str(at / model.name)], stdout=subprocess.DEVNULL)
+                     for mode in ("read", "map", "map-back", "slices", "random") for _ in range(3)]
+            for reader in crowd:
+                reader.wait()
+            bars.most("M6", "resident MiB, --memory 64MiB, 15 readers at once", rss(process), 64 + 64)
+        peers.end(at, process)
 
 
-def measure_cache(peers, packed, name, rows):
+def measure_names(peers, bars):
+    """10,000 archives, and one of 100,000 tensors; the least of three, since all has to be read from a cold start."""
+    tree, count = WORK / "many", 10_000
+    tree.mkdir()
+    make_small(WORK / "tiny", 1)
+    peers.pack(WORK / "tiny", WORK / "tiny.brv")
+    archive = (WORK / "tiny.brv").read_bytes()
+    for i in range(count):
+        (tree / f"m{i}.safetensors.brv").write_bytes(archive)
+    make_small(WORK / "wide", 100_000)
+    (WORK / "wide-packed").mkdir()
+    peers.pack(WORK / "wide", WORK / "wide-packed/wide.brv")
+    took = []
+    for _ in range(3):
+        at, process = peers.ours(tree, "ours")
+        began = time.monotonic()
+        names = os.listdir(at)
+        listed = time.monotonic()
+        for name in names:
+            os.stat(at / name)
+        looked = time.monotonic()
+        peers.end(at, process)
+        at, process = peers.ours(WORK / "wide-packed", "ours")
+        cold = time.monotonic()
+        with open(at / "wide", "rb", buffering=0) as file:
+            os.pread(file.fileno(), 4096, 5_000_000)
+        took.append((listed - began, looked - listed, time.monotonic() - cold))
+        peers.end(at, process)
+    for i, what in enumerate(("listing 10,000 archives, s", "stat of each, s", "first read of 100,000 tensors, s")):
+        bars.most("M5", what, min(t[i] for t in took), 1)
+
+
+def make_small(path, tensors):
+    """So many tensors of 64 words."""
+    header = {f"t.{i}": {"dtype": "BF16", "shape": [64], "data_offsets": [128 * i, 128 * i + 128]} for i in range(tensors)}
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + random.Random(3).randbytes(128 * tensors))
+
+
+def measure_cache(peers, packed, name, bars):
     slow_at, slow = peers.slow(packed, 100e6)
     times = []
     cache = WORK / "cache"
@@ -228,7 +346,7 @@ def measure_cache(peers, packed, name, rows):
             os.fsync(fd)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(fd)
-    rows["M7 second pass / first"] = times[0] / times[1]
+    bars.least("M7", "second pass from the cache on disk / first, 100 MB/s source", times[0] / times[1], 3)
     peers.end(slow_at, slow)
 
 
@@ -237,39 +355,44 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--mib", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="streams,user,random,cache")
+    parser.add_argument("--only", default="streams,user,random,names,cache")
     parser.add_argument("--options", default="", help="more options for brevis-mount")
+    parser.add_argument("--realtime", action="store_true")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    if args.realtime:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     peers = Peers(args.build.resolve(), args.options.split())
-    rows = {"speed": {}}
+    bars = Bars()
     os.chmod(WORK, 0o755)
     try:
         model, packed = WORK / "model.safetensors", WORK / "packed"
         make_model(model, args.mib)
         packed.mkdir()
-        subprocess.run([peers.program("tools/brevis-pack"), "-q", "--progress", "never", str(model), "-o",
-                        str(packed / (model.name + ".brv"))], check=True)
+        peers.pack(model, packed / (model.name + ".brv"))
         only = args.only.split(",")
         if "streams" in only:
-            measure_streams(peers, model, packed, args.rounds, rows)
+            measure_streams(peers, model, packed, args.rounds, bars)
         if "user" in only:
-            measure_user(peers, model, packed, args.rounds, rows)
+            measure_user(peers, model, packed, args.rounds, bars)
         if "random" in only:
-            measure_random(peers, model, packed, rows)
+            measure_random(peers, model, packed, bars)
+        if "names" in only:
+            measure_names(peers, bars)
         if "cache" in only:
-            measure_cache(peers, packed, model.name, rows)
+            measure_cache(peers, packed, model.name, bars)
     finally:
         peers.clean()
-    rows.pop("bench", None) if not args.json else None
     if args.json:
-        print(json.dumps(rows))
-        return
-    for name, value in rows.items():
-        if name != "speed":
-            print(f"{name:40} {value:8.2f}")
-    for name, value in rows["speed"].items():
-        print(f"{name:40} {value:8.2f} GB/s")
+        print(json.dumps({"cpu": processor(), "cores": os.cpu_count(), "kernel": os.uname().release, "mib": args.mib, "rounds": args.rounds,
+                          "bars": bars.rows, "speed": bars.speed, "processor_seconds": bars.cpu, "sizes": bars.sizes}, indent=1))
+    else:
+        bars.print()
+
+
+def processor():
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "a processor")
 
 
 if __name__ == "__main__":
