@@ -109,6 +109,11 @@ bool receive_message(int socket, ByteVector& bytes, Clock::time_point end) {
 
 [[noreturn]] void be_the_servant(int socket, pid_t parent, const std::function<Servant::Answer()>& make) {
   leave_parent(socket, parent);
+  // Who waits for the parent's output to end shall not wait for this one, too.
+  const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (standard != socket && nowhere >= 0) ::dup2(nowhere, standard);
+  if (nowhere > STDERR_FILENO && nowhere != socket) ::close(nowhere);
   // Those who end a group of processes mean the parent, which still has things to write down here.
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) ::signal(number, SIG_IGN);
   try {
