@@ -108,6 +108,7 @@ void SideDoors::forget_names(const std::vector<ChangedName>& names) {
     }
     for (const NodeId node : nodes) session_->forget_name(node, changed.name);
   }
+  volume_->close_removed();
 }
 
 std::string SideDoors::answer(const ControlRequest& request) {
@@ -144,6 +145,7 @@ std::string SideDoors::put(const ControlRequest& request, const ControlJob& job)
   if (!done) return control_failure(done.error(), exit_code_of(request, done.error()));
   log(LogLevel::info, request.replace ? "replaced on request" : "added on request",
       {{"path", request.path}, {"bytes", std::to_string(*done)}});
+  if (request.replace) volume_->close_removed();
   return control_answer({ControlFact::of("path", request.path), ControlFact::of("bytes", *done)});
 }
 
@@ -151,6 +153,7 @@ std::string SideDoors::remove(const ControlRequest& request) {
   const auto removed = remove_file(source_fd_, options_.source, request.path);
   if (!removed) return control_failure(removed.error(), exit_code_of(request, removed.error()));
   log(LogLevel::info, "removed on request", {{"path", *removed}});
+  volume_->close_removed();
   return control_answer({ControlFact::of("path", *removed)});
 }
 

@@ -122,6 +122,8 @@ class Volume {
   // The nodes that the kernel knows of a directory of the source ("" is the source itself), for telling it that a name
   // in it means another thing by now. Takes no reference. May wait for storage.
   virtual std::vector<NodeId> known_directories(const std::string& path) = 0;
+  // Closes what was removed from the source and nobody reads any more, so that its room is free. May wait for storage.
+  virtual void close_removed() = 0;
 
   virtual VolumeCounters counters() const = 0;
   // Drops what is remembered of names and headers: the next lookups look again (SIGHUP).

@@ -221,6 +221,24 @@ void Archives::remember(const std::shared_ptr<OpenArchive>& archive) {
   list.pop_front();
 }
 
+void Archives::forget_removed() {
+  std::list<std::shared_ptr<OpenArchive>> looked_at, dead;
+  {
+    const std::lock_guard lock(state_->mutex);
+    looked_at = state_->remembered;
+  }
+  looked_at.remove_if([](const auto& archive) {
+    const auto now = archive->file_.stat();
+    return now && now->links > 0;
+  });
+  const std::lock_guard lock(state_->mutex);
+  auto& list = state_->remembered;
+  for (const auto& gone : looked_at) {
+    const auto at = std::find(list.begin(), list.end(), gone);
+    if (at != list.end()) dead.splice(dead.end(), list, at);
+  }
+}
+
 uint64_t Archives::index_bytes() const {
   const std::lock_guard lock(state_->mutex);
   return state_->index_bytes;

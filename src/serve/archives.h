@@ -75,6 +75,7 @@ class OpenArchive {
 
  private:
   friend struct ArchivesState;
+  friend class Archives;
   const std::shared_ptr<ArchivesState> state_;
   const uint64_t number_;
   const Backing backing_;
@@ -118,6 +119,8 @@ class Archives {
   std::shared_ptr<OpenArchive> adopt(const Backing& backing, File file);
   // Keeps it at hand for the next who opens it.
   void remember(const std::shared_ptr<OpenArchive>& archive);
+  // Not those that have lost their last name: their room shall be free once nobody reads them. May wait for storage.
+  void forget_removed();
 
   uint64_t index_bytes() const;
   size_t open_archives() const;

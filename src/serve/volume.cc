@@ -203,6 +203,8 @@ class TreeVolume final : public Volume {
     return found;
   }
 
+  void close_removed() override { archives_.forget_removed(); }
+
   VolumeCounters counters() const override {
     VolumeCounters out;
     fetch_.count(out);

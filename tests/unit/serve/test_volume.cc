@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <future>
 #include <map>
 
@@ -317,4 +318,31 @@ TEST_CASE("archives that appear and disappear while served") {
   CHECK(tree.look_errno("m") == ENOENT);
   tree.volume().rescan();
   CHECK(tree.names().empty());
+}
+
+TEST_CASE("what was removed and is read by nobody leaves its room") {
+  ServedTree tree;
+  const ByteVector bytes = gaussian_words(Dtype::BF16, 4096, 1);
+  for (const char* name : {"read", "left", "stays"}) tree.pack(name, bytes, 4096);
+  Volume& volume = tree.serve();
+  const auto open_and_gone = [] {
+    size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code failed;
+      count += std::filesystem::read_symlink(entry.path(), failed).string().find("(deleted)") != std::string::npos;
+    }
+    return count;
+  };
+  const size_t before = open_and_gone();
+  auto read = tree.open("read");
+  for (const char* name : {"left", "stays"}) CHECK(tree.contents(name) == bytes);
+  for (const char* name : {"read.brv", "left.brv"}) REQUIRE(::unlink((tree / name).c_str()) == 0);
+  CHECK(open_and_gone() >= before + 2);
+  volume.close_removed();
+  CHECK(open_and_gone() >= before + 1);  // somebody has it open
+  CHECK(read_now(volume, read, {0, bytes.size()}).value() == bytes);
+  read.reset();
+  volume.close_removed();
+  CHECK(open_and_gone() == before);
+  CHECK(tree.contents("stays") == bytes);
 }
