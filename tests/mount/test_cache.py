@@ -174,6 +174,7 @@ def case_disks_in_trouble():
     read("a new place", cached("c-trouble"), lambda mount, c: expect_equal(c["disk_faults"], 0, "faults"))
     (place / "notes.txt").write_text("somebody else's")
     for damage in ("blocks", "index", "cache"):
+        read("before the damage", cached("c-trouble"), lambda mount, c: expect(c["disk_entries"] > 0, f"nothing is kept: {c}"))
         for file in place.glob(f"brevis.{damage}*"):
             content = bytearray(file.read_bytes())
             # Of an index every few bytes: most of its pages may hold nothing.

@@ -358,20 +358,22 @@ def case_the_disk_is_full():
     # an archive that has no room: an error, nothing half is left, and the tree is served on
     if os.getuid() != 0:
         return
-    tree = WORK / "full"
-    tree.mkdir()
+    disk = WORK / "disk"
+    disk.mkdir()
     folder, name, data = small("one")
     archive = folder / (name + ".brv")
     size = archive.stat().st_size
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={2 * size + size // 2}", "tmpfs", tree], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={2 * size + size // 2}", "tmpfs", disk], check=True)
     try:
+        tree = disk / "tree"
+        tree.mkdir()
         shutil.copyfile(archive, tree / "m.brv")
         shutil.copyfile(archive, WORK / "second.brv")
         shutil.copyfile(archive, WORK / "third.brv")
         with Mount(tree) as mount:
             brevis("add", tree, WORK / "second.brv")
             for command in (("add", WORK / "third.brv"), ("replace", WORK / "second.brv")):
-                done = brevis(command[0], tree, command[1], code=74)
+                done = brevis(command[0], tree, command[1], code=73)
                 expect("space" in done.stderr, f"what is said: {done.stderr}")
                 expect_equal(sorted(os.listdir(tree / ".brevis")), ["m.brv", "second.brv"], "the tree")
             for file in ("m", "second"):
@@ -380,7 +382,7 @@ def case_the_disk_is_full():
             brevis("add", tree, WORK / "third.brv")
             expect_equal((mount.at / "third").read_bytes(), data, "what has room again")
     finally:
-        subprocess.run(["umount", "-l", tree], check=True)
+        subprocess.run(["umount", "-l", disk], check=True)
 
 
 if __name__ == "__main__":
