@@ -3,6 +3,10 @@
 // Requests of one stream come in any order, since the kernel has several under way: a request belongs to a stream when
 // it begins near its end, not only at it (slack). What was fetched ahead may never be asked for, as the kernel got it
 // pushed: a request within what is ahead of a stream belongs to it, too, and tells how far the reader has come.
+//
+// A file that is walked backwards in blocks is mostly read upwards within each. A run that begins just as far below
+// another's start as that one was long turns it into a falling stream. And nothing is ahead where another stream has
+// been: those bytes are in the page cache.
 #include "serve/readahead.h"
 
 #include <algorithm>
@@ -49,6 +53,14 @@ Streams::Stream* Streams::match(Range request, int& direction) {
       return &stream;
     }
   }
+  for (Stream& stream : streams_) {
+    const uint64_t block = stream.high - stream.start;
+    if (stream.requests >= kYoung && stream.direction > 0 && request.end() <= stream.start + slack &&
+        within(request.offset + block, stream.start, stream.start, kLeastSlack)) {
+      direction = -1;
+      return &stream;
+    }
+  }
   return nullptr;
 }
 
@@ -59,7 +71,7 @@ Streams::Advice Streams::note(Range request, uint64_t file_size, uint64_t limit)
   if (!stream) {
     stream = &*std::min_element(streams_.begin(), streams_.end(),
                                 [](const Stream& a, const Stream& b) { return a.used < b.used; });
-    *stream = {request.offset, request.end(), 0, 0, 1, request.length, clock_, 0, nullptr};
+    *stream = {request.offset, request.end(), request.offset, 0, 0, 1, request.length, clock_, 0, nullptr};
     return {};
   }
   stream->used = clock_;
@@ -72,6 +84,7 @@ Streams::Advice Streams::note(Range request, uint64_t file_size, uint64_t limit)
   stream->bytes += request.length;
   stream->high = std::max(stream->high, request.end());
   stream->low = std::min(stream->low, request.offset);
+  stream->start = std::min(stream->start, stream->low);
   // What lies far behind is forgotten, so that another reader who comes there begins a stream of his own.
   constexpr uint64_t kRemembered = uint64_t{4} << 20;
   if (direction > 0)
@@ -79,6 +92,13 @@ Streams::Advice Streams::note(Range request, uint64_t file_size, uint64_t limit)
   else
     stream->high = std::min(stream->high, stream->low + kRemembered);
   return go_on(*stream, file_size, limit);
+}
+
+// Where another stream has read above this one, or `end`.
+uint64_t Streams::read_from(const Stream& stream, uint64_t end) const {
+  for (const Stream& other : streams_)
+    if (&other != &stream && other.requests >= kYoung && other.low >= stream.high) end = std::min(end, other.low);
+  return end;
 }
 
 Streams::Advice Streams::go_on(Stream& stream, uint64_t file_size, uint64_t limit) {
@@ -95,7 +115,7 @@ Streams::Advice Streams::go_on(Stream& stream, uint64_t file_size, uint64_t limi
     const uint64_t left = stream.ahead - stream.high;
     if (stream.window != 0 && left > stream.window / 2) return advice;
     stream.window = std::min(limit, stream.window == 0 ? kFirstWindow : 2 * stream.window);
-    const uint64_t end = std::min(file_size, stream.high + stream.window);
+    const uint64_t end = read_from(stream, std::min(file_size, stream.high + stream.window));
     if (end <= stream.ahead) return advice;
     advice.range = {stream.ahead, end - stream.ahead};
     stream.ahead = end;

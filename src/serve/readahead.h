@@ -40,6 +40,7 @@ class Streams {
  private:
   struct Stream {
     uint64_t low = 0, high = 0;  // what was asked for lately, as one run
+    uint64_t start = 0;          // of all of the run while it rises
     uint64_t ahead = 0;          // fetched up to here; falling: down to here
     uint64_t window = 0;         // 0: not recognised yet
     uint64_t requests = 0, bytes = 0, used = 0;
@@ -48,6 +49,7 @@ class Streams {
   };
   Stream* match(Range request, int& direction);
   Advice go_on(Stream& stream, uint64_t file_size, uint64_t limit);
+  uint64_t read_from(const Stream& stream, uint64_t end) const;
 
   std::array<Stream, kStreams> streams_;
   uint64_t clock_ = 0;

@@ -47,6 +47,36 @@ TEST_CASE("a rising reader is read ahead of, and so is a falling one") {
     }
 }
 
+TEST_CASE("a walk backwards in blocks, each read upwards, is a falling stream") {
+  for (const uint64_t block : {512 * kKiB, kMiB, 2 * kMiB}) {
+    Streams streams;
+    uint64_t below = 0, above = 0, lowest = kFile;
+    for (uint64_t at = kFile; at > kFile - 128 * kMiB; at -= block)
+      for (uint64_t step = 0; step < block; step += 128 * kKiB) {
+        const Range request{at - block + step, 128 * kKiB};
+        lowest = std::min(lowest, request.offset);
+        const auto advice = streams.note(request, kFile, kLimit);
+        if (advice.range.length == 0) continue;
+        (advice.range.end() <= lowest ? below : above) += advice.range.length;
+      }
+    CHECK(below >= 100 * kMiB);
+    CHECK(above <= block);  // of the first, of which nothing is known
+    CHECK(streams.active() <= 2);
+  }
+}
+
+TEST_CASE("nothing is ahead where another stream has been") {
+  Streams streams;
+  (void)walk(streams, 100 * kMiB, 40, 128 * kKiB, false);  // up to 105
+  uint64_t end = 0;
+  for (uint64_t at = 90 * kMiB; at < 100 * kMiB; at += 128 * kKiB) {
+    const auto advice = streams.note({at, 128 * kKiB}, kFile, kLimit);
+    end = std::max(end, advice.range.end());
+  }
+  CHECK(end >= 99 * kMiB);
+  CHECK(end <= 101 * kMiB);
+}
+
 TEST_CASE("one request, and a header's length with its header, are no stream") {
   Streams streams;
   CHECK(streams.note({0, 8}, kFile, kLimit).range.length == 0);
