@@ -14,6 +14,10 @@ namespace {
 // Ranges are walked in windows, so that a plan of a whole file never stands in memory at once.
 constexpr uint64_t kWindow = uint64_t{4} << 20;
 
+// Frames that are decoded at once, and their bytes at most: between check and decoding they stay in cache.
+constexpr size_t kBatch = 16;
+constexpr uint64_t kBatchBytes = uint64_t{1} << 19;
+
 bool fits(Range range, uint64_t size) { return range.offset <= size && range.length <= size - range.offset; }
 
 // Appends the pieces of a range of a record's stream, with `at` counted from `shift`.
@@ -93,6 +97,18 @@ std::vector<FrameBase> frame_bases(const Reader& reader, const FramePlace& place
   return needed;
 }
 
+namespace {
+
+Status in_frame(const Reader& reader, const FilePiece& piece, Status decoded) {
+  if (decoded) return decoded;
+  const FrameEntry& entry = reader.manifest().frames[piece.frame_index];
+  return std::move(decoded).error().within(reader.file().path() + ": frame " + std::to_string(piece.frame_index) +
+                                           " (bytes " + std::to_string(entry.offset) + " + " +
+                                           std::to_string(entry.length) + ")");
+}
+
+}  // namespace
+
 Status decode_piece_frame(const Reader& reader, const FilePiece& piece, MutByteSpan out, ByteVector& stored,
                           Arena& arena, std::span<const ByteSpan> bases) {
   BREVIS_ASSIGN(const auto bound, reader.bound(piece.record));
@@ -100,13 +116,7 @@ Status decode_piece_frame(const Reader& reader, const FilePiece& piece, MutByteS
   const FramePlace place = frame_place(reader, piece);
   if (out.size() != place.bytes) return make_error(Errc::internal, "a buffer that does not fit its frame");
   arena.reset();
-  if (auto decoded = dsl::decode_frame(*bound, place.region, place.first_word, stored, out, arena, bases); !decoded) {
-    const FrameEntry& entry = reader.manifest().frames[piece.frame_index];
-    return std::move(decoded).error().within(reader.file().path() + ": frame " + std::to_string(piece.frame_index) +
-                                             " (bytes " + std::to_string(entry.offset) + " + " +
-                                             std::to_string(entry.length) + ")");
-  }
-  return {};
+  return in_frame(reader, piece, dsl::decode_frame(*bound, place.region, place.first_word, stored, out, arena, bases));
 }
 
 Status RangeReader::run_base(uint32_t record, uint32_t node, Range range, MutByteSpan out) {
@@ -153,8 +163,42 @@ Status RangeReader::run_frame(const FilePiece& piece, MutByteSpan out) {
   return {};
 }
 
+// Frames that are wanted as a whole and stand on no base, from the first piece on: some are decoded at once. Gives how
+// many they were.
+Result<size_t> RangeReader::run_batch(std::span<const FilePiece> pieces, MutByteSpan out) {
+  size_t count = 0;
+  uint64_t bytes = 0;
+  std::vector<dsl::FrameTask> tasks;
+  std::vector<std::shared_ptr<const dsl::BoundProgram>> programs;
+  batch_.resize(kBatch);
+  for (; count < std::min(pieces.size(), kBatch); ++count) {
+    const FilePiece& piece = pieces[count];
+    if (piece.piece.kind != dsl::Piece::Kind::frame) break;
+    const FramePlace place = frame_place(*reader_, piece);
+    if (place.bytes != piece.piece.length || !frame_bases(*reader_, place).empty()) break;
+    if (count != 0 && bytes + place.bytes > kBatchBytes) break;
+    bytes += place.bytes;
+    BREVIS_ASSIGN(auto bound, reader_->bound(piece.record));
+    if (Status read = reader_->read_frame(piece.frame_index, batch_[count]); !read) {
+      if (count == 0) return std::move(read).error();
+      break;  // those before it come first
+    }
+    tasks.push_back(
+        {bound.get(), place.region, place.first_word, batch_[count], out.subspan(piece.piece.at, piece.piece.length)});
+    programs.push_back(std::move(bound));
+  }
+  arena_.reset();
+  dsl::decode_frames(tasks, arena_);
+  for (size_t i = 0; i < count; ++i) BREVIS_TRY(in_frame(*reader_, pieces[i], std::move(tasks[i].status)));
+  return count;
+}
+
 Status RangeReader::run_pieces(const std::vector<FilePiece>& pieces, MutByteSpan out) {
-  for (const FilePiece& piece : pieces) {
+  for (size_t next = 0; next < pieces.size();) {
+    BREVIS_ASSIGN(const size_t done, run_batch(std::span(pieces).subspan(next), out));
+    next += done;
+    if (done != 0) continue;
+    const FilePiece& piece = pieces[next++];
     const MutByteSpan part = out.subspan(piece.piece.at, piece.piece.length);
     switch (piece.piece.kind) {
       case dsl::Piece::Kind::frame: BREVIS_TRY(run_frame(piece, part)); break;

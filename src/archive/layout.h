@@ -63,12 +63,14 @@ class RangeReader {
   template <class Plan>
   Status run_windows(Range range, MutByteSpan out, Plan plan);
   Status run_pieces(const std::vector<FilePiece>& pieces, MutByteSpan out);
+  Result<size_t> run_batch(std::span<const FilePiece> pieces, MutByteSpan out);
   Status run_frame(const FilePiece& piece, MutByteSpan out);
   Status run_base(uint32_t record, uint32_t node, Range range, MutByteSpan out);
 
   const Reader* reader_;
   Arena arena_;
   ByteVector stored_, kept_;
+  std::vector<ByteVector> batch_;
   uint64_t kept_frame_ = UINT64_MAX;
   std::vector<FilePiece> pieces_;
   ByteVector base_bytes_;

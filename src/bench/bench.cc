@@ -4,7 +4,7 @@
 // core and on all. Ratios are taken within a round, between neighbours in time. memcpy and zstd go over the file as a
 // whole; ours do so too, and then group by group. A dtype is the sum of its groups.
 //
-// What is timed: decoding is the check of a frame's stored bytes and decode_frame into warm memory; encoding is
+// What is timed: decoding is the check of the frames' stored bytes and decode_frames into warm memory; encoding is
 // encode_frame with the archive's program and tables, and the checksum of its result; both as often in a row as makes
 // a few milliseconds, so that small files can be timed at all. Before the first round everything runs once untimed and
 // is held against the original bytes.
@@ -30,6 +30,10 @@ namespace {
 constexpr double kShortestPass = 0.005;  // seconds
 constexpr size_t kMostRepeats = 10000;
 constexpr int kZstdLevels[] = {3, 9};
+// Frames decoded at once, as readers of whole files do it, and their bytes at most: between check and decoding they are
+// to stay in the second-level cache.
+constexpr size_t kMostAtOnce = 16;
+constexpr size_t kBytesAtOnce = size_t{1} << 19;
 
 // Seconds a round, of so many bytes.
 struct Series {
@@ -104,6 +108,19 @@ class FileBench {
         scratch_(crew.size()) {
     for (const int level : kZstdLevels)
       peers_.push_back({ZstdPeer(level, subject.original.span(), crew.size()), {}, {}});
+    for (const SubjectGroup& group : subject.groups) {
+      first_frame_.push_back(group.first_frame);
+      first_batch_.push_back(batches_.size());
+      for (size_t i = group.first_frame, end = i + group.frames; i < end;) {
+        const size_t first = i;
+        size_t bytes = 0;
+        do bytes += subject.frames[i++].bytes;
+        while (i < end && i - first < kMostAtOnce && bytes + subject.frames[i].bytes <= kBytesAtOnce);
+        batches_.push_back({first, i});
+      }
+    }
+    first_frame_.push_back(subject.frames.size());
+    first_batch_.push_back(batches_.size());
     const std::vector<Series> each(subject.groups.size());
     for (const bits::Kernels& kernels : levels()) levels_.push_back({&kernels, {}, {}, each, each});
   }
@@ -148,16 +165,27 @@ class FileBench {
   }
 
  private:
+  struct Batch {  // frames that are decoded at once
+    size_t first, end;
+  };
   struct Scratch {  // of a worker
     Arena arena;
+    std::vector<dsl::FrameTask> tasks;
     ByteVector encoded;
   };
 
   // --- the tasks
-  Status decode(unsigned worker, const FrameJob& job) {
-    if (xxh3_64(job.stored) != job.checksum) return make_error(Errc::internal, "a frame's bytes changed in memory");
-    return dsl::decode_frame(*job.bound, job.region, job.first_word, job.stored, out_.span().subspan(job.at, job.bytes),
-                             scratch_[worker].arena);
+  Status decode(unsigned worker, const Batch& batch) {
+    std::vector<dsl::FrameTask>& tasks = scratch_[worker].tasks;
+    tasks.clear();
+    for (size_t i = batch.first; i < batch.end; ++i) {
+      const FrameJob& job = subject_.frames[i];
+      if (xxh3_64(job.stored) != job.checksum) return make_error(Errc::internal, "a frame's bytes changed in memory");
+      tasks.push_back({job.bound, job.region, job.first_word, job.stored, out_.span().subspan(job.at, job.bytes)});
+    }
+    dsl::decode_frames(tasks, scratch_[worker].arena);
+    for (dsl::FrameTask& task : tasks) BREVIS_TRY(std::move(task.status));
+    return {};
   }
   Status encode(unsigned worker, const FrameJob& job) {
     ByteVector& encoded = scratch_[worker].encoded;
@@ -190,7 +218,7 @@ class FileBench {
       const UseLevel use(*level.kernels);
       const std::string name(level.kernels->name);
       clear();
-      BREVIS_TRY(run_all(subject_.frames.size(), [&](unsigned w, size_t i) { return decode(w, subject_.frames[i]); }));
+      BREVIS_TRY(run_all(batches_.size(), [&](unsigned w, size_t i) { return decode(w, batches_[i]); }));
       BREVIS_TRY(whole(" decodes", name, subject_.words));
       clear();
       BREVIS_TRY(run_all(subject_.frames.size(), [&](unsigned w, size_t i) -> Status {
@@ -234,45 +262,51 @@ class FileBench {
     return {};
   }
 
-  template <class F>  // Status(worker, FrameJob)
-  Status measure_frames(Series& series, size_t first, size_t count, F&& of_frame) {
+  // Of frames first .. end - 1.
+  uint64_t bytes_of(size_t first, size_t end) const {
     uint64_t bytes = 0;
-    for (size_t i = first; i < first + count; ++i) bytes += subject_.frames[i].bytes;
-    return measure(series, bytes, count,
-                   [&](unsigned worker, size_t job) { return of_frame(worker, subject_.frames[first + job]); });
+    for (size_t i = first; i < end; ++i) bytes += subject_.frames[i].bytes;
+    return bytes;
+  }
+  // Jobs first .. first + count - 1 of all, which are so many bytes.
+  Status measure_jobs(Series& series, uint64_t bytes, size_t first, size_t count, const Task& task) {
+    return measure(series, bytes, count, [&](unsigned worker, size_t job) { return task(worker, first + job); });
   }
 
-  // As a whole, then by group; the only group is the whole.
-  template <class F>
-  Status measure_level(Series& whole, std::vector<Series>& groups, F&& of_frame) {
-    BREVIS_TRY(measure_frames(whole, 0, subject_.frames.size(), of_frame));
+  // As a whole, then by group; the only group is the whole. `starts`: the first job of each group, and the end.
+  Status measure_level(Series& whole, std::vector<Series>& groups, const std::vector<size_t>& starts,
+                       const Task& task) {
+    BREVIS_TRY(measure_jobs(whole, bytes_of(0, subject_.frames.size()), 0, starts.back(), task));
     if (groups.size() == 1) {
       groups[0] = whole;
       return {};
     }
     for (size_t i = 0; i < groups.size(); ++i)
-      BREVIS_TRY(measure_frames(groups[i], subject_.groups[i].first_frame, subject_.groups[i].frames, of_frame));
+      BREVIS_TRY(measure_jobs(groups[i], bytes_of(first_frame_[i], first_frame_[i + 1]), starts[i],
+                              starts[i + 1] - starts[i], task));
     return {};
   }
 
   Status round() {
-    const size_t frames = subject_.frames.size();
-    BREVIS_TRY(measure_frames(copy_, 0, frames, [&](unsigned, const FrameJob& job) { return copy(job); }));
+    uint64_t bytes = 0;
+    for (const FrameJob& job : subject_.frames) bytes += job.bytes;
+    BREVIS_TRY(
+        measure(copy_, bytes, subject_.frames.size(), [&](unsigned, size_t i) { return copy(subject_.frames[i]); }));
     for (PeerSeries& peer : peers_)
       BREVIS_TRY(measure(peer.decode, subject_.original.size(), peer.peer.pieces(),
                          [&](unsigned worker, size_t i) { return peer.peer.decompress(worker, i, out_.span()); }));
     for (LevelSeries& level : levels_) {
       const UseLevel use(*level.kernels);
-      BREVIS_TRY(measure_level(level.decode, level.decode_groups,
-                               [&](unsigned worker, const FrameJob& job) { return decode(worker, job); }));
+      BREVIS_TRY(measure_level(level.decode, level.decode_groups, first_batch_,
+                               [&](unsigned worker, size_t i) { return decode(worker, batches_[i]); }));
     }
     for (PeerSeries& peer : peers_)
       BREVIS_TRY(measure(peer.encode, subject_.original.size(), peer.peer.pieces(),
                          [&](unsigned worker, size_t i) { return peer.peer.compress(worker, i); }));
     for (LevelSeries& level : levels_) {
       const UseLevel use(*level.kernels);
-      BREVIS_TRY(measure_level(level.encode, level.encode_groups,
-                               [&](unsigned worker, const FrameJob& job) { return encode(worker, job); }));
+      BREVIS_TRY(measure_level(level.encode, level.encode_groups, first_frame_,
+                               [&](unsigned worker, size_t i) { return encode(worker, subject_.frames[i]); }));
     }
     return {};
   }
@@ -305,6 +339,8 @@ class FileBench {
   const Subject& subject_;
   WarmBuffer out_;
   std::vector<Scratch> scratch_;
+  std::vector<Batch> batches_;
+  std::vector<size_t> first_frame_, first_batch_;  // by group, and the end
   std::atomic<uint64_t> checksum_sink_{0};
   Series copy_;
   std::vector<PeerSeries> peers_;

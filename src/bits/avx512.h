@@ -52,6 +52,9 @@ class FieldReader {
                          : _mm512_set1_epi32(static_cast<int>(mask));
   }
 
+  // The next field is the first one there.
+  void read_from(const uint8_t* at) { at_ = at; }
+
   // Vectors that may be read from word `first` on.
   static size_t readable(const PackedField& field, size_t first) {
     const size_t step = field.b * (kVector / 8) / kLane, bytes = field.bytes - first / 8 * field.b;

@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "bits/pick.h"
 #include "bits/words.h"
 
 namespace brevis::bits {
@@ -25,10 +26,11 @@ struct RansCursor {
   size_t words_left() const { return static_cast<size_t>(end - next) / 2; }
 };
 
-// An alias table by bytes, for vectors that look many entries up at once. The 4,096 slots stand in 16, 32 or 64 equal
-// buckets of two sides, with a symbol each; a bucket that has but one symbol has it on both. Arrays by bucket have 64
-// entries, those of fewer buckets several times in a row: entry slot >> 6 is always that of the slot.
+// An alias table by buckets, small enough for registers or a few cache lines. The 4,096 slots stand in 16, 32 or 64
+// equal buckets of two sides, with a symbol each; a bucket that has but one symbol has it on both. Arrays by bucket
+// have 64 entries, those of fewer buckets several times in a row: entry slot >> 6 is always that of the slot.
 struct alignas(64) AliasPlanes {
+  uint32_t entry[2][64];     // by side and bucket: offset | symbol << 12 | frequency << 20; the same by bytes below
   uint8_t threshold[64];     // by bucket: its first slot of side 1, modulo 256
   uint8_t symbol[2][64];     // by side and bucket
   uint8_t offset[2][2][64];  // by side, byte (low first) and bucket: what to take off the slot, mod 4,096, for its rank
@@ -39,9 +41,18 @@ struct alignas(64) AliasPlanes {
 struct AliasDecoder {
   static constexpr unsigned kScaleBits = 12;
   unsigned log_buckets;   // 4, 5 or 6; no symbol is above
-  const uint32_t* slots;  // by slot: frequency | rank << 12 | symbol << 24
+  const uint32_t* slots;  // by slot: frequency | rank << 12 | symbol << 24; null where Kernels::wants_slots is false
   const AliasPlanes* planes;
 };
+
+// One step of decoding by buckets, the refill left to the caller: the symbol of the state's slot.
+inline uint8_t alias_take(const AliasPlanes& planes, uint32_t& state) {
+  const uint32_t x = state, bucket = x >> 6 & 63;
+  const uint32_t entry =
+      pick_below(x & 0xff, planes.threshold[bucket], planes.entry[0][bucket], planes.entry[1][bucket]);
+  state = (entry >> 20) * (x >> AliasDecoder::kScaleBits) + ((x - entry) & 0xfff);
+  return static_cast<uint8_t>(entry >> 12);
+}
 
 // A field of b bits that was packed, to be placed in words: field i << shift.
 struct PackedField {
@@ -107,9 +118,12 @@ struct RansEncoder {
 
 // A prefix code: codes are read lowest bit first.
 struct HuffmanDecoder {
-  static constexpr unsigned kSymbolShift = 16;
-  unsigned table_bits;      // the longest code, 1..12
-  const uint32_t* entries;  // by the next table_bits bits: length | symbol << 16
+  static constexpr unsigned kSymbolShift = 6;
+  static constexpr unsigned kNarrowWidth = 16 - kSymbolShift;  // of symbols for which 16 bits are enough
+
+  unsigned table_bits;   // the longest code, 1..12
+  const void* entries;   // by the next table_bits bits: length | symbol << 6, in 16 or 32 bits
+  unsigned entry_bytes;  // 2 or 4
 };
 // One of the streams that are decoded side by side.
 struct HuffmanStream {
@@ -129,8 +143,11 @@ struct FieldMove {
 
 enum class Combine : uint8_t;  // combine.h
 
+constexpr size_t kSymbolSlack = 64;
+
 struct Kernels {
   std::string_view name;  // "scalar", "avx2", "avx512"
+  bool wants_slots;       // alias_decode and merge_alias need AliasDecoder::slots
 
   // The bitwise or of all words.
   uint64_t (*any_bits)(ConstWords in);
@@ -157,10 +174,17 @@ struct Kernels {
   // Decodes rounds of cursor.lanes symbols each, symbol by symbol in lane order, for as long as at least `lanes` words
   // are left before a round (so that nothing needs checking inside it) and at most `rounds`; gives the rounds done.
   size_t (*alias_decode)(const AliasDecoder& table, RansCursor& cursor, uint8_t* out, size_t rounds);
+  // What alias_decode does, of two payloads of 16 lanes side by side, since one alone is a chain of dependent steps: as
+  // many rounds of each, which are given; they may be fewer than alias_decode would do. Null: nothing would be won.
+  size_t (*alias_decode_two)(const AliasDecoder (&tables)[2], RansCursor* const (&cursors)[2], uint8_t* const (&out)[2],
+                             size_t rounds);
   // The same for whole words of 1, 2 or 4 bytes (by log2 of that), also at unaligned places: values[symbol] or-ed with
   // the fields from merge.first on. `counted` grows by the occurrences of merge.counted. May stop earlier than
-  // alias_decode would.
+  // alias_decode would, and does so at once where going by way of symbols is no slower.
   size_t (*merge_alias[3])(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, size_t rounds, size_t& counted);
+  // The words of merge_alias from symbols that were decoded already, all below 64; kSymbolSlack bytes more can be read.
+  void (*merge_symbols[3])(const AliasMerge& merge, const uint8_t* symbols, uint8_t* out, size_t count,
+                           size_t& counted);
   // Words of 1, 2 or 4 bytes (by log2 of that), also at unaligned places, from their fields.
   void (*merge_fields[3])(const FieldMerge& merge, uint8_t* out, size_t count);
   // As alias_decode, over words of any width; out.count = rounds * lanes.
@@ -223,5 +247,6 @@ void fill_avx512_words(Kernels& table);
 void fill_avx512_offset(Kernels& table);
 void fill_avx512_combine(Kernels& table);
 void fill_avx512_rans(Kernels& table);
+void fill_avx512_symbols(Kernels& table);
 
 }  // namespace brevis::bits

@@ -341,14 +341,20 @@ size_t or_field(const PackedField& field, size_t first, uint8_t* words, size_t c
   return for_fields32(in, bytes, field.b, count, put);
 }
 
+// Whether the vectors below can make these words.
+template <unsigned kLane>
+bool serves(const AliasMerge& merge, const Values& values) {
+  bool narrow = true;
+  for (size_t k = 0; k < merge.field_count; ++k)
+    narrow = narrow && (kLane != 4 || merge.fields[k].b <= Fields32::kMaxBits);
+  return narrow && merge.first % 8 == 0 && Values::all_bits(merge.values) >> values.shift <= 0xffff;
+}
+
 template <unsigned kLane>
 size_t merge_alias(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, size_t rounds, size_t& counted) {
   const Values values(merge.values, kLane);
   const size_t lanes = cursor.lanes;
-  bool serves = lanes >= 16 && merge.first % 8 == 0 && Values::all_bits(merge.values) >> values.shift <= 0xffff;
-  for (size_t k = 0; k < merge.field_count; ++k)
-    serves = serves && (kLane != 4 || merge.fields[k].b <= Fields32::kMaxBits);
-  if (!serves) return all_kernels().front().merge_alias[kLane / 2](merge, cursor, out, rounds, counted);
+  if (lanes < 16 || !serves<kLane>(merge, values)) return 0;
   // Vectors read up to 16 bytes beyond their fields: the last words are left to the caller.
   for (size_t k = 0; k < merge.field_count; ++k) {
     const PackedField& field = merge.fields[k];
@@ -368,6 +374,33 @@ size_t merge_alias(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, si
     if (got < wanted) break;
   }
   return done;
+}
+
+template <unsigned kLane>
+void merge_symbols(const AliasMerge& merge, const uint8_t* symbols, uint8_t* out, size_t count, size_t& counted) {
+  const Values values(merge.values, kLane);
+  size_t whole = serves<kLane>(merge, values) ? count - count % 32 : 0;
+  for (size_t k = 0; k < merge.field_count; ++k) {
+    const PackedField& field = merge.fields[k];
+    const size_t spare = field.b == 1 ? 0 : 16, bytes = field.bytes - merge.first / 8 * field.b;
+    const size_t readable = bytes < spare ? 0 : (bytes - spare) / field.b * 8;
+    if (whole > readable) whole = readable - readable % 32;
+  }
+  const V escape = _mm256_set1_epi8(static_cast<char>(merge.counted < 64 ? merge.counted : 0xff));
+  for (size_t first = 0; first < whole; first += kTile) {
+    const size_t some = whole - first < kTile ? whole - first : kTile;
+    for (size_t i = first; i < first + some; i += 32) {
+      const V in = load(symbols + i);
+      counted += static_cast<size_t>(
+          _mm_popcnt_u32(static_cast<unsigned>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(in, escape)))));
+      put_values<kLane, 6>(values, _mm256_permute4x64_epi64(in, 0xd8), out + i * kLane);
+    }
+    for (size_t k = 0; k < merge.field_count; ++k)
+      or_field<kLane>(merge.fields[k], merge.first + first, out + first * kLane, some);
+  }
+  AliasMerge rest = merge;
+  rest.first += whole;
+  all_kernels().front().merge_symbols[kLane / 2](rest, symbols + whole, out + whole * kLane, count - whole, counted);
 }
 
 // A vector of lanes of kLane bytes from as many words of kIn bytes.
@@ -429,6 +462,7 @@ void fill_avx2(Kernels& table) {
   fill_avx2_rans(table);
   fill_avx2_huffman(table);
   fill_avx2_encode(table);
+  table.wants_slots = false;
   table.alias_decode = alias_decode;
   table.merge_fields[0] = merge_fields<1>;
   table.merge_fields[1] = merge_fields<2>;
@@ -436,6 +470,9 @@ void fill_avx2(Kernels& table) {
   table.merge_alias[0] = merge_alias<1>;
   table.merge_alias[1] = merge_alias<2>;
   table.merge_alias[2] = merge_alias<4>;
+  table.merge_symbols[0] = merge_symbols<1>;
+  table.merge_symbols[1] = merge_symbols<2>;
+  table.merge_symbols[2] = merge_symbols<4>;
 }
 
 }  // namespace brevis::bits

@@ -18,7 +18,7 @@
 // Packed fields: a byte permute brings each 64-bit element the bytes that its fields lie in, a multishift moves every
 // byte of every field to its place in the word, whatever the shift, and an and-or takes it in.
 #if defined(__x86_64__)
-#include "bits/avx512.h"
+#include "bits/avx512_merge.h"
 
 namespace brevis::bits {
 
@@ -31,23 +31,6 @@ bool cpu_has_avx512() {
 
 BREVIS_TARGET_BEGIN(BREVIS_AVX512)
 namespace {
-
-constexpr uint64_t kEven = 0x5555555555555555;
-
-// 16-bit lanes from the even bytes of `low` and the odd ones of `high`.
-BREVIS_INLINE V join(V low, V high) { return select(_mm512_set1_epi16(static_cast<short>(0xff00)), high, low); }
-
-// 64 bytes in lane order, from the even bytes of lanes 0..31 and of lanes 32..63.
-BREVIS_INLINE V lane_order(V first, V second) {
-  alignas(64) static constexpr auto kOrder = [] {
-    struct {
-      uint8_t at[64];
-    } order{};
-    for (unsigned i = 0; i < 64; ++i) order.at[i] = static_cast<uint8_t>(i < 32 ? 2 * i : 2 * (i - 32) + 1);
-    return order;
-  }();
-  return _mm512_permutexvar_epi8(load(kOrder.at), join(first, _mm512_slli_epi16(second, 8)));
-}
 
 struct Tables {
   V threshold, symbol[2], offset[2][2], frequency[2];
@@ -132,27 +115,11 @@ struct Tables16 {
                                    _mm512_permutex2var_epi32(part[2], at, part[3]));
     }
   };
-  struct Entries {
-    alignas(64) uint32_t of[2][64];
-
-    explicit Entries(const AliasPlanes& planes) {
-      for (unsigned side = 0; side < 2; ++side)
-        for (unsigned at = 0; at < 64; ++at) {
-          const uint32_t symbol = planes.symbol[side][at];
-          const uint32_t frequency = planes.frequency[0][symbol] >> 4 | planes.frequency[1][symbol] << 4;
-          const uint32_t offset = planes.offset[side][0][at] | planes.offset[side][1][at] << 8;
-          of[side][at] = offset | symbol << 12 | frequency << 20;
-        }
-    }
-  };
   V threshold;
   Table64 side[2];
 
-  explicit Tables16(const AliasPlanes& planes) : Tables16(planes, Entries(planes)) {}
-
- private:
-  Tables16(const AliasPlanes& planes, const Entries& entries)
-      : threshold(load(planes.threshold)), side{Table64(entries.of[0]), Table64(entries.of[1])} {}
+  explicit Tables16(const AliasPlanes& planes)
+      : threshold(load(planes.threshold)), side{Table64(planes.entry[0]), Table64(planes.entry[1])} {}
 };
 
 BREVIS_INLINE V all32(uint32_t value) { return _mm512_set1_epi32(static_cast<int>(value)); }
@@ -221,11 +188,25 @@ class By16Lanes {
     a = two(next);
     b = two(next);
   }
+  // Of two decoders, step by step in turn.
+  static BREVIS_INLINE void step(By16Lanes& p, By16Lanes& q, V (&a)[2], V (&b)[2], const uint8_t* (&next)[2]) {
+    two(p, q, a, next);
+    two(p, q, b, next);
+  }
   void store(uint32_t* states) const { lanes_.store(states); }
 
  private:
+  static BREVIS_INLINE void two(By16Lanes& p, By16Lanes& q, V (&to)[2], const uint8_t* (&next)[2]) {
+    const V p0 = p.lanes_.step(p.tables_, next[0]), q0 = q.lanes_.step(q.tables_, next[1]);
+    const V p1 = p.lanes_.step(p.tables_, next[0]), q1 = q.lanes_.step(q.tables_, next[1]);
+    to[0] = p.join(p0, p1);
+    to[1] = p.join(q0, q1);
+  }
   BREVIS_INLINE V two(const uint8_t*& next) {
     const V first = lanes_.step(tables_, next), second = lanes_.step(tables_, next);
+    return join(first, second);
+  }
+  BREVIS_INLINE V join(V first, V second) const {
     // Symbols go to the lowest byte of 16-bit halves.
     const V both = select(all32(0xffff0000), _mm512_slli_epi32(second, 4), _mm512_srli_epi32(first, 12));
     return _mm512_permutexvar_epi8(order_, both);
@@ -259,95 +240,25 @@ size_t alias_decode(const AliasDecoder& table, RansCursor& cursor, uint8_t* out,
   return done + all_kernels().front().alias_decode(table, cursor, out + done * cursor.lanes, rounds - done);
 }
 
-// Fields of one bit, such as signs: 64 of them are a mask.
-struct BitReader64 {
-  const uint8_t* at = nullptr;
-  V bit;
-
-  template <unsigned kLane>
-  static BitReader64 of(const PackedField& field, size_t first) {
-    const unsigned value = 1u << field.shift;
-    return {field.data + first / 8, kLane == 1   ? _mm512_set1_epi8(static_cast<char>(value))
-                                    : kLane == 2 ? _mm512_set1_epi16(static_cast<short>(value))
-                                                 : _mm512_set1_epi32(static_cast<int>(value))};
+size_t alias_decode_two(const AliasDecoder (&tables)[2], RansCursor* const (&cursors)[2], uint8_t* const (&out)[2],
+                        size_t rounds) {
+  By16Lanes first(tables[0], *cursors[0]), second(tables[1], *cursors[1]);
+  const uint8_t *next[2] = {cursors[0]->next, cursors[1]->next}, *const end[2] = {cursors[0]->end, cursors[1]->end};
+  uint8_t* to[2] = {out[0], out[1]};
+  size_t round = 0;
+  for (; round + 4 <= rounds && end[0] - next[0] >= 2 * kLanes && end[1] - next[1] >= 2 * kLanes; round += 4) {
+    V a[2], b[2];
+    By16Lanes::step(first, second, a, b, next);
+    for (unsigned k = 0; k < 2; ++k) {
+      _mm512_storeu_si512(to[k], lane_order(a[k], b[k]));
+      to[k] += kLanes;
+    }
   }
-  BREVIS_INLINE uint64_t next() {
-    uint64_t bits;
-    __builtin_memcpy(&bits, at, 8);
-    at += 8;
-    return bits;
-  }
-};
-
-// Adds the bit to the words of a mask; no word has it.
-template <unsigned kLane>
-BREVIS_INLINE V add_bit(V words, V bit, uint64_t mask) {
-  if constexpr (kLane == 1) return _mm512_mask_add_epi8(words, mask, words, bit);
-  if constexpr (kLane == 2) return _mm512_mask_add_epi16(words, static_cast<__mmask32>(mask), words, bit);
-  return _mm512_mask_add_epi32(words, static_cast<__mmask16>(mask), words, bit);
+  first.store(cursors[0]->states);
+  second.store(cursors[1]->states);
+  for (unsigned k = 0; k < 2; ++k) cursors[k]->next = next[k];
+  return round;
 }
-
-// From symbols to the values at their place in the word.
-template <unsigned kLane>
-class ValueTable {
- public:
-  explicit ValueTable(const uint32_t* values) {
-    shift_ = kLane == 4 ? lowest_bit(values) : 0;
-    alignas(64) uint8_t bytes[2][64];
-    for (unsigned s = 0; s < 64; ++s) {
-      bytes[0][s] = static_cast<uint8_t>(values[s] >> shift_);
-      bytes[1][s] = static_cast<uint8_t>(values[s] >> shift_ >> 8);
-    }
-    low_ = load(bytes[0]);
-    high_ = load(bytes[1]);
-  }
-  // Whether two bytes are enough for the bits that differ from zero.
-  static bool serves(const uint32_t* values) {
-    uint32_t all = 0;
-    for (unsigned s = 0; s < 64; ++s) all |= values[s];
-    return all >> lowest_bit(values) <= 0xffff;
-  }
-
-  // The words of all lanes in lane order, from both halves' symbols.
-  BREVIS_INLINE void look_up(V first, V second, V (&words)[kLane]) const {
-    if constexpr (kLane == 1) {
-      words[0] = lane_order(_mm512_permutexvar_epi8(first, low_), _mm512_permutexvar_epi8(second, low_));
-    } else {
-      const V halves[2] = {shorts(first), shorts(second)};
-      for (unsigned i = 0; i < 2; ++i) {
-        if constexpr (kLane == 2) {
-          words[i] = halves[i];
-        } else {
-          words[2 * i] = place(_mm512_castsi512_si256(halves[i]));
-          words[2 * i + 1] = place(_mm512_extracti64x4_epi64(halves[i], 1));
-        }
-      }
-    }
-  }
-
- private:
-  static unsigned lowest_bit(const uint32_t* values) {
-    uint32_t all = 0;
-    for (unsigned s = 0; s < 64; ++s) all |= values[s];
-    return all == 0 ? 0 : static_cast<unsigned>(__builtin_ctz(all));
-  }
-  BREVIS_INLINE V shorts(V symbols) const {
-    return join(_mm512_permutexvar_epi8(symbols, low_), _mm512_permutexvar_epi8(_mm512_slli_epi16(symbols, 8), high_));
-  }
-  BREVIS_INLINE V place(__m256i values) const {
-    return _mm512_sllv_epi32(_mm512_cvtepu16_epi32(values), _mm512_set1_epi32(static_cast<int>(shift_)));
-  }
-
-  V low_, high_;
-  unsigned shift_;
-};
-
-// The fields of a merge, sorted: those of one bit are cheaper.
-struct Fields {
-  const PackedField* bit = nullptr;
-  const PackedField* wide[2] = {};
-  unsigned wides = 0;
-};
 
 template <class Decoder, unsigned kLane, bool kBit, unsigned kWide>
 size_t merge_rounds(const AliasMerge& merge, const Fields& fields, RansCursor& cursor, uint8_t* out, size_t rounds,
@@ -404,25 +315,11 @@ size_t merge_fields(const AliasMerge& merge, const Fields& fields, RansCursor& c
 
 template <unsigned kLane>
 size_t merge_alias(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, size_t rounds, size_t& counted) {
-  const auto scalar = all_kernels().front().merge_alias[kLane / 2];
-  if (cursor.lanes < 16 || merge.first % 8 != 0 || (kLane == 4 && !ValueTable<kLane>::serves(merge.values)))
-    return scalar(merge, cursor, out, rounds, counted);
   Fields fields;
+  if (cursor.lanes < 16 || !fields.sort<kLane>(merge)) return 0;
   size_t vectors = rounds * cursor.lanes / kLanes;  // of 64 words
-  for (size_t k = 0; k < merge.field_count; ++k) {
-    const PackedField& field = merge.fields[k];
-    size_t readable;
-    if (field.b == 1 && fields.bit == nullptr) {
-      fields.bit = &field;
-      readable = (field.bytes - merge.first / 8) / 8;
-    } else if (fields.wides < 2 && field.b <= FieldReader<kLane>::kMaxBits) {
-      fields.wide[fields.wides++] = &field;
-      readable = FieldReader<kLane>::readable(field, merge.first) / kLane;
-    } else {
-      return scalar(merge, cursor, out, rounds, counted);
-    }
-    if (vectors > readable) vectors = readable;
-  }
+  const size_t readable = fields.readable<kLane>(merge);
+  if (vectors > readable) vectors = readable;
   return cursor.lanes == 64 ? merge_fields<By64Lanes, kLane>(merge, fields, cursor, out, vectors, counted)
                             : merge_fields<By16Lanes, kLane>(merge, fields, cursor, out, 4 * vectors, counted);
 }
@@ -433,7 +330,9 @@ BREVIS_TARGET_END
 void fill_avx512(Kernels& table) {
   fill_avx512_words(table);
   fill_avx512_rans(table);
+  fill_avx512_symbols(table);
   table.alias_decode = alias_decode;
+  table.alias_decode_two = alias_decode_two;
   table.merge_alias[0] = merge_alias<1>;
   table.merge_alias[1] = merge_alias<2>;
   table.merge_alias[2] = merge_alias<4>;

@@ -86,9 +86,9 @@ size_t decode_values(const uint32_t* slots, const Word* values, RansCursor& curs
       const uint32_t entry = slots[x & 0xfff];
       out[lane] = values[entry >> 24];
       x = (entry & 0xfff) * (x >> 12) + (entry >> 12 & 0xfff);
-      const uint32_t low = x < kLowest, taken = x << 16 | load<uint16_t>(next);
-      next += 2 * low;
-      states[lane] = x ^ ((taken ^ x) & (0 - low));  // never a branch, which nobody could predict
+      const uint32_t taken = x << 16 | load<uint16_t>(next);
+      next += 2 * static_cast<uint32_t>(x < kLowest);
+      states[lane] = pick_below(x, kLowest, taken, x);
     }
   }
   std::copy_n(states, kLanes, cursor.states);
@@ -97,23 +97,15 @@ size_t decode_values(const uint32_t* slots, const Word* values, RansCursor& curs
 }
 
 template <class Word>
-size_t decode_values(const uint32_t* slots, const Word* values, RansCursor& cursor, Word* out, size_t rounds) {
-  switch (cursor.lanes) {
-    case 64: return decode_values<64>(slots, values, cursor, out, rounds);
-    case 16: return decode_values<16>(slots, values, cursor, out, rounds);
-    case 4: return decode_values<4>(slots, values, cursor, out, rounds);
-    default: return decode_values<1>(slots, values, cursor, out, rounds);
-  }
-}
-
-template <class Word>
 size_t merge_alias(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, size_t rounds, size_t& counted) {
+  if (cursor.lanes < 16 || merge.table.slots == nullptr) return 0;
   Word values[64], words[kTile];
   std::copy_n(merge.values, 64, values);
+  const auto decode = cursor.lanes == 64 ? decode_values<64, Word> : decode_values<16, Word>;
   size_t done = 0;
   while (done < rounds) {
     const size_t wanted = std::min(rounds - done, kTile / cursor.lanes);
-    const size_t got = decode_values(merge.table.slots, values, cursor, words, wanted);
+    const size_t got = decode(merge.table.slots, values, cursor, words, wanted);
     const size_t first = done * cursor.lanes, count = got * cursor.lanes;
     if (merge.counted < 64) counted += occurrences(words, count, values[merge.counted]);
     for (size_t k = 0; k < merge.field_count; ++k) add_field(merge.fields[k], merge.first + first, words, count);
@@ -122,6 +114,19 @@ size_t merge_alias(const AliasMerge& merge, RansCursor& cursor, uint8_t* out, si
     if (got < wanted) break;
   }
   return done;
+}
+
+template <class Word>
+void merge_symbols(const AliasMerge& merge, const uint8_t* symbols, uint8_t* out, size_t count, size_t& counted) {
+  Word values[64], words[kTile];
+  std::copy_n(merge.values, 64, values);
+  for (size_t first = 0; first < count; first += kTile) {
+    const size_t some = std::min(count - first, kTile);
+    for (size_t i = 0; i < some; ++i) words[i] = values[symbols[first + i]];
+    if (merge.counted < 64) counted += occurrences(words, some, values[merge.counted]);
+    for (size_t k = 0; k < merge.field_count; ++k) add_field(merge.fields[k], merge.first + first, words, some);
+    std::memcpy(out + first * sizeof(Word), words, some * sizeof(Word));
+  }
 }
 
 template <class Word>
@@ -186,6 +191,9 @@ void fill_scalar_merge(Kernels& table) {
   table.merge_alias[0] = merge_alias<uint8_t>;
   table.merge_alias[1] = merge_alias<uint16_t>;
   table.merge_alias[2] = merge_alias<uint32_t>;
+  table.merge_symbols[0] = merge_symbols<uint8_t>;
+  table.merge_symbols[1] = merge_symbols<uint16_t>;
+  table.merge_symbols[2] = merge_symbols<uint32_t>;
 }
 
 }  // namespace brevis::bits

@@ -17,18 +17,15 @@ inline uint16_t load16(const uint8_t* from) {
   return value;
 }
 
-// yes ? a : b, in a form that compilers do not turn into a branch.
-inline uint32_t pick(uint32_t yes, uint32_t a, uint32_t b) { return b ^ ((a ^ b) & (0 - yes)); }
-
 // Takes a word from `next` if the state needs one.
 inline uint32_t refill(uint32_t x, const uint8_t*& next) {
-  const uint32_t low = x < kLowest, taken = x << 16 | load16(next);
-  next += 2 * low;
-  return pick(low, taken, x);
+  const uint32_t taken = x << 16 | load16(next);
+  next += 2 * static_cast<uint32_t>(x < kLowest);
+  return pick_below(x, kLowest, taken, x);
 }
 
 template <unsigned kLanes>
-size_t alias_decode_lanes(const uint32_t* slots, RansCursor& cursor, uint8_t* out, size_t rounds) {
+size_t alias_decode_slots(const uint32_t* slots, RansCursor& cursor, uint8_t* out, size_t rounds) {
   uint32_t* const states = cursor.states;
   const uint8_t* next = cursor.next;
   size_t round = 0;
@@ -43,12 +40,37 @@ size_t alias_decode_lanes(const uint32_t* slots, RansCursor& cursor, uint8_t* ou
   return round;
 }
 
+// Few lanes are chains of dependent steps: their states stay in registers, and as the buckets are a few cache lines, no
+// step waits for memory.
+template <unsigned kLanes>
+size_t alias_decode_buckets(const AliasPlanes& planes, RansCursor& cursor, uint8_t* out, size_t rounds) {
+  uint32_t states[kLanes];
+  std::memcpy(states, cursor.states, sizeof states);
+  const uint8_t* next = cursor.next;
+  size_t round = 0;
+  for (; round < rounds && cursor.end - next >= 2 * kLanes; ++round, out += kLanes) {
+#pragma GCC unroll 4
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      out[lane] = alias_take(planes, states[lane]);
+      states[lane] = refill(states[lane], next);
+    }
+  }
+  std::memcpy(cursor.states, states, sizeof states);
+  cursor.next = next;
+  return round;
+}
+
 size_t alias_decode(const AliasDecoder& table, RansCursor& cursor, uint8_t* out, size_t rounds) {
+  const bool slots = table.slots != nullptr;
   switch (cursor.lanes) {
-    case 64: return alias_decode_lanes<64>(table.slots, cursor, out, rounds);
-    case 16: return alias_decode_lanes<16>(table.slots, cursor, out, rounds);
-    case 4: return alias_decode_lanes<4>(table.slots, cursor, out, rounds);
-    default: return alias_decode_lanes<1>(table.slots, cursor, out, rounds);
+    case 64:
+      return slots ? alias_decode_slots<64>(table.slots, cursor, out, rounds)
+                   : alias_decode_buckets<64>(*table.planes, cursor, out, rounds);
+    case 16:
+      return slots ? alias_decode_slots<16>(table.slots, cursor, out, rounds)
+                   : alias_decode_buckets<16>(*table.planes, cursor, out, rounds);
+    case 4: return alias_decode_buckets<4>(*table.planes, cursor, out, rounds);
+    default: return alias_decode_buckets<1>(*table.planes, cursor, out, rounds);
   }
 }
 
@@ -89,7 +111,7 @@ inline uint32_t divide(const RansSymbol& symbol, uint32_t& x, uint16_t*& words) 
   const uint32_t high = x >= symbol.limit;
   words[-1] = static_cast<uint16_t>(x);
   words -= high;
-  x = pick(high, x >> 16, x);
+  x = pick_below(x, symbol.limit, x, x >> 16);
   __extension__ using Wide = unsigned __int128;
   const uint32_t quotient = static_cast<uint32_t>(Wide{uint64_t{x} << 1} * symbol.reciprocal >> 64);
   const uint32_t remainder = x - quotient * symbol.frequency;
@@ -143,7 +165,9 @@ uint16_t* rans_encode(const RansEncoder& table, unsigned lanes, uint32_t* states
 }  // namespace
 
 void fill_scalar_rans(Kernels& table) {
+  table.wants_slots = true;
   table.alias_decode = alias_decode;
+  table.alias_decode_two = nullptr;
   table.rans_decode = rans_decode;
   table.alias_encode = alias_encode;
   table.rans_encode = rans_encode;

@@ -7,7 +7,7 @@
 // That the slots of a symbol are scattered costs rANS nothing: it needs a numbering of each symbol's slots (the rank),
 // not that they touch.
 //
-// The scalar decoder spreads the buckets out to all slots again, since scalar code prefers one load to two compares.
+// Scalar kernels of many lanes spread the buckets out to all slots again, since they prefer one load to three.
 #include <array>
 #include <memory>
 #include <mutex>
@@ -43,6 +43,7 @@ class AliasTable final : public Table {
   uint32_t frequency(uint64_t symbol) const { return symbol < kMaxSymbols ? frequencies_[symbol] : 0; }
 
   bits::AliasDecoder decoder() const {
+    if (!bits::kernels().wants_slots) return {log_buckets_, nullptr, &planes_};
     std::call_once(slots_once_, [this] { fill_slots(); });
     return {log_buckets_, slots_.get(), &planes_};
   }
@@ -107,7 +108,9 @@ class AliasTable final : public Table {
       const unsigned b = at >> (6 - log_buckets_);
       planes_.threshold[at] = static_cast<uint8_t>(threshold_[b]);
       for (unsigned side = 0; side < 2; ++side) {
-        planes_.symbol[side][at] = symbol_[side][b];
+        const uint32_t symbol = symbol_[side][b];
+        planes_.entry[side][at] = offset_[side][b] | symbol << 12 | frequencies_[symbol] << 20;
+        planes_.symbol[side][at] = static_cast<uint8_t>(symbol);
         for (unsigned byte = 0; byte < 2; ++byte)
           planes_.offset[side][byte][at] = static_cast<uint8_t>(offset_[side][b] >> 8 * byte);
       }
@@ -184,7 +187,8 @@ Status decode(const Table* table, ByteSpan payload, bits::Words out) {
   size_t done = lanes * kernel(decoder, reader.cursor(), out.data, out.count / lanes);
   reader.pad();
   done += lanes * kernel(decoder, reader.cursor(), out.data + done, (out.count - done) / lanes);
-  return reader.finish(done, out.count, [&](size_t i, uint32_t& state) { out.data[i] = alias_take(decoder, state); });
+  return reader.finish(done, out.count,
+                       [&](size_t i, uint32_t& state) { out.data[i] = bits::alias_take(*decoder.planes, state); });
 }
 
 Result<ByteVector> train(const Histogram& histogram) {

@@ -87,7 +87,7 @@ class HuffmanTable final : public Table {
 
   bits::HuffmanDecoder decoder() const {
     std::call_once(entries_once_, [this] { fill_entries(); });
-    return {longest_, entries_.get()};
+    return {longest_, entries_.get(), entry_bytes()};
   }
 
  private:
@@ -97,21 +97,30 @@ class HuffmanTable final : public Table {
     return static_cast<uint16_t>(result);
   }
 
+  unsigned entry_bytes() const { return codes_.size() <= size_t{1} << bits::HuffmanDecoder::kNarrowWidth ? 2 : 4; }
+
   void fill_entries() const {
+    entries_ = std::make_unique_for_overwrite<uint8_t[]>(entry_bytes() << longest_);  // a complete code fills it
+    if (entry_bytes() == 2)
+      fill_entries(reinterpret_cast<uint16_t*>(entries_.get()));
+    else
+      fill_entries(reinterpret_cast<uint32_t*>(entries_.get()));
+  }
+  template <class Entry>
+  void fill_entries(Entry* entries) const {
     const size_t size = size_t{1} << longest_;
-    entries_ = std::make_unique_for_overwrite<uint32_t[]>(size);  // a complete code fills it
     for (size_t s = 0; s < codes_.size(); ++s) {
       const auto [bits, length] = codes_[s];
       if (length == 0) continue;
-      for (size_t at = bits; at < size; at += size_t{1} << length)
-        entries_[at] = static_cast<uint32_t>(s << bits::HuffmanDecoder::kSymbolShift | length);
+      const auto entry = static_cast<Entry>(s << bits::HuffmanDecoder::kSymbolShift | length);
+      for (size_t at = bits; at < size; at += size_t{1} << length) entries[at] = entry;
     }
   }
 
   std::vector<Code> codes_;
   unsigned longest_ = 0;
   mutable std::once_flag entries_once_;  // made when first needed: packing does without
-  mutable std::unique_ptr<uint32_t[]> entries_;
+  mutable std::unique_ptr<uint8_t[]> entries_;
 };
 
 const HuffmanTable& own(const Table* table) { return *static_cast<const HuffmanTable*>(table); }
@@ -172,15 +181,15 @@ constexpr Range part_of(size_t number, size_t streams, size_t count) {
 }
 
 // What the kernel left of a stream, and whether the stream ends with it.
-template <class T>
-Status finish(const bits::HuffmanDecoder& decoder, bits::HuffmanStream stream, T* out) {
-  const size_t end = 8 * stream.bytes, mask = (size_t{1} << decoder.table_bits) - 1;
+template <class T, class Entry>
+Status finish(unsigned table_bits, const Entry* entries, bits::HuffmanStream stream, T* out) {
+  const size_t end = 8 * stream.bytes, mask = (size_t{1} << table_bits) - 1;
   for (; stream.count != 0; --stream.count) {
     const size_t byte = stream.bit / 8;
     uint32_t window = 0;
     for (size_t i = byte; i < std::min(byte + 3, stream.bytes); ++i)
       window |= uint32_t{stream.data[i]} << 8 * (i - byte);
-    const uint32_t entry = decoder.entries[window >> stream.bit % 8 & mask];
+    const size_t entry = entries[window >> stream.bit % 8 & mask];
     out[stream.at++] = static_cast<T>(entry >> bits::HuffmanDecoder::kSymbolShift);
     stream.bit += entry % 64;
     if (stream.bit > end) return corrupt_payload("a stream ends inside a code");
@@ -210,7 +219,11 @@ Status decode(const Table* table, ByteSpan payload, bits::Words out) {
   const bits::HuffmanDecoder decoder = own(table).decoder();
   bits::kernels().huffman_decode(decoder, streams, out);
   return bits::visit_lane(out.width, [&]<class T>(T) -> Status {
-    for (const auto& stream : streams) BREVIS_TRY(finish(decoder, stream, out.as<T>().data()));
+    T* const to = out.as<T>().data();
+    for (const auto& stream : streams)
+      BREVIS_TRY(decoder.entry_bytes == 2
+                     ? finish(decoder.table_bits, static_cast<const uint16_t*>(decoder.entries), stream, to)
+                     : finish(decoder.table_bits, static_cast<const uint32_t*>(decoder.entries), stream, to));
     return {};
   });
 }

@@ -43,16 +43,16 @@ class LaneReader {
 
   bits::RansCursor& cursor() { return cursor_; }
 
-  // Kernels stop when less than a round's words are left, which may be long before the last symbol. From then on
-  // this puts zeros behind the words, so that kernels go on; finish() sees whether they took any of those.
+  // Kernels stop when fewer words are left than 64 symbols may take, which may be long before the last symbol. From
+  // then on this puts zeros behind the words, so that kernels go on; finish() sees whether they took any of those.
   void pad() {
     const size_t left = static_cast<size_t>(cursor_.end - cursor_.next);
-    if (end_ != cursor_.end || left >= 2 * cursor_.lanes) return;
-    std::memcpy(tail_.data(), cursor_.next, left);
-    std::memset(tail_.data() + left, 0, 2 * cursor_.lanes);
+    if (end_ != cursor_.end || left >= kMostTaken) return;
+    if (left != 0) std::memcpy(tail_.data(), cursor_.next, left);
+    std::memset(tail_.data() + left, 0, kMostTaken);
     cursor_.next = tail_.data();
     end_ = tail_.data() + left;
-    cursor_.end = end_ + 2 * cursor_.lanes;
+    cursor_.end = end_ + kMostTaken;
   }
 
   // Decodes symbols first .. count - 1, looking at every step whether a word is left, and makes the end check.
@@ -78,10 +78,12 @@ class LaneReader {
   }
 
  private:
+  static constexpr size_t kMostTaken = 2 * 64;  // bytes of the words that kernels look ahead for
+
   static Error corrupt(const std::string& why) { return make_error(Errc::corrupt, "rANS payload: " + why); }
 
   std::array<uint32_t, 64> states_;
-  std::array<uint8_t, 4 * 64> tail_;  // after pad(): the last words and as many zeros as a round may take
+  std::array<uint8_t, 2 * kMostTaken> tail_;  // after pad(): the last words and zeros
   bits::RansCursor cursor_{};
   const uint8_t* end_ = nullptr;  // of the words that are the payload's
 };

@@ -294,34 +294,94 @@ Status check_bases(const Program& program, const Region& region, size_t words, s
 
 }  // namespace
 
+namespace {
+
+size_t word_bytes_of(const FrameTask& task) {
+  const Program& program = task.bound->program();
+  return program.nodes()[program.regions()[task.region].root].width / 8;
+}
+
+// The frame's streams; its nodes are the arena's.
+Result<FrameView> open_frame(const FrameTask& task, Arena& arena) {
+  const Program& program = task.bound->program();
+  const uint32_t root = program.regions()[task.region].root;
+  const size_t word_bytes = word_bytes_of(task), words = task.out.size() / word_bytes;
+  if (task.out.size() > kMaxFrameBytes || task.out.size() % word_bytes != 0)
+    return make_error(Errc::invalid_argument, std::to_string(task.out.size()) + " bytes are no frame of words of " +
+                                                  std::to_string(word_bytes));
+  BREVIS_TRY(check_bases(program, program.regions()[task.region], words, task.bases));
+  const size_t count = program.nodes()[root].end - root;
+  NodeFrame* frames = reinterpret_cast<NodeFrame*>(arena.take(count * sizeof(NodeFrame)));
+  std::uninitialized_default_construct_n(frames, count);
+  BREVIS_TRY(parse_frame(*task.bound, task.region, words, task.stored, {frames, count}, arena));
+  return FrameView{*task.bound, root, task.first_word, {frames, count}, task.bases};
+}
+
+// The root's words where they are to be, as a kernel that may write at any place takes them.
+bits::Words words_of(const FrameTask& task) {
+  const size_t word_bytes = word_bytes_of(task);
+  return {task.out.data(), task.out.size() / word_bytes, static_cast<uint8_t>(8 * word_bytes)};
+}
+
+bool lanes_are_words(const FrameTask& task) {
+  const size_t word_bytes = word_bytes_of(task);
+  return word_bytes == bits::lane_bytes(static_cast<unsigned>(8 * word_bytes));
+}
+
+Status decode_one(const FrameTask& task, Arena& arena) {
+  BREVIS_ASSIGN(const FrameView frame, open_frame(task, arena));
+  const bits::Words words = words_of(task);
+  const bool aligned = reinterpret_cast<uintptr_t>(words.data) % words.lane() == 0;
+  if (lanes_are_words(task) && (aligned || task.bound->fused(frame.root)))
+    return evaluate(frame, frame.root, words, arena);
+  const bits::Words buffer{arena.take(words.bytes()), words.count, words.width};
+  BREVIS_TRY(evaluate(frame, frame.root, buffer, arena));
+  store_words(buffer, task.out.data());
+  return {};
+}
+
+void run_one(FrameTask& task, Arena& arena) {
+  const Arena::Mark mark = arena.mark();
+  task.status = decode_one(task, arena);
+  arena.rewind(mark);
+}
+
+void decode_two(FrameTask& a, FrameTask& b, Arena& arena) {
+  const Arena::Mark mark = arena.mark();
+  const Result<FrameView> first = open_frame(a, arena), second = open_frame(b, arena);
+  if (first && second) {
+    run_two({*first, *second}, {words_of(a), words_of(b)}, arena, {&a.status, &b.status});
+    arena.rewind(mark);
+    return;
+  }
+  arena.rewind(mark);
+  run_one(a, arena);
+  run_one(b, arena);
+}
+
+}  // namespace
+
 Status decode_frame(const BoundProgram& bound, uint32_t region, uint64_t first_word, ByteSpan stored, MutByteSpan out,
                     Arena& arena, std::span<const ByteSpan> bases) {
-  const uint32_t root = bound.program().regions()[region].root;
-  const Node& node = bound.program().nodes()[root];
-  const size_t word_bytes = node.width / 8;
-  if (out.size() > kMaxFrameBytes || out.size() % word_bytes != 0)
-    return make_error(Errc::invalid_argument,
-                      std::to_string(out.size()) + " bytes are no frame of words of " + std::to_string(word_bytes));
-  const size_t words = out.size() / word_bytes;
-  BREVIS_TRY(check_bases(bound.program(), bound.program().regions()[region], words, bases));
-  const Arena::Mark mark = arena.mark();
-  Status status = [&]() -> Status {
-    const size_t count = node.end - root;
-    NodeFrame* frames = reinterpret_cast<NodeFrame*>(arena.take(count * sizeof(NodeFrame)));
-    std::uninitialized_default_construct_n(frames, count);
-    BREVIS_TRY(parse_frame(bound, region, words, stored, {frames, count}, arena));
-    const FrameView frame{bound, root, first_word, {frames, count}, bases};
-    const bool lanes_are_words = word_bytes == bits::lane_bytes(node.width);
-    const bool aligned = reinterpret_cast<uintptr_t>(out.data()) % word_bytes == 0;
-    if (lanes_are_words && (aligned || bound.fused(root)))
-      return evaluate(frame, root, {out.data(), words, node.width}, arena);
-    const bits::Words buffer{arena.take(words * bits::lane_bytes(node.width)), words, node.width};
-    BREVIS_TRY(evaluate(frame, root, buffer, arena));
-    store_words(buffer, out.data());
-    return {};
-  }();
-  arena.rewind(mark);
-  return status;
+  FrameTask task{&bound, region, first_word, stored, out, bases};
+  run_one(task, arena);
+  return std::move(task.status);
+}
+
+void decode_frames(std::span<FrameTask> tasks, Arena& arena) {
+  FrameTask* waiting = nullptr;
+  for (FrameTask& task : tasks) {
+    const uint32_t root = task.bound->program().regions()[task.region].root;
+    if (!lanes_are_words(task) || !runs_in_twos(*task.bound, root, task.out.size() / word_bytes_of(task))) {
+      run_one(task, arena);
+    } else if (waiting == nullptr) {
+      waiting = &task;
+    } else {
+      decode_two(*waiting, task, arena);
+      waiting = nullptr;
+    }
+  }
+  if (waiting != nullptr) run_one(*waiting, arena);
 }
 
 Result<std::vector<LeafBytes>> frame_leaves(const BoundProgram& bound, uint32_t region, uint64_t words,

@@ -63,6 +63,21 @@ class BoundProgram {
 Status decode_frame(const BoundProgram& bound, uint32_t region, uint64_t first_word, ByteSpan stored, MutByteSpan out,
                     Arena& arena, std::span<const ByteSpan> bases = {});
 
+// A frame among several, as the parameters of decode_frame say.
+struct FrameTask {
+  const BoundProgram* bound;
+  uint32_t region;
+  uint64_t first_word;
+  ByteSpan stored;
+  MutByteSpan out;
+  std::span<const ByteSpan> bases{};
+  Status status{};  // what decode_frame gives
+};
+
+// decode_frame of each task; whatever becomes of one, the others are decoded. Frames whose coded streams have few
+// lanes, where most of the time is waiting, are decoded two at a time: give several frames of small tensors at once.
+void decode_frames(std::span<FrameTask> tasks, Arena& arena);
+
 // Where a frame's bytes go: payload bytes of every literal node of the region (tools show them).
 struct LeafBytes {
   uint32_t node;

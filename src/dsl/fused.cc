@@ -13,6 +13,7 @@
 #include "dsl/fused.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 
@@ -131,44 +132,79 @@ void store(uint8_t* words, size_t i, Word word) {
 
 Error corrupt(const char* why) { return make_error(Errc::corrupt, why); }
 
-// Field i, read by itself.
-uint64_t field_at(const bits::PackedField& field, size_t i) {
-  const size_t byte = i * field.b / 8;
-  uint8_t window[8] = {};
-  std::memcpy(window, field.data + byte, std::min<size_t>(8, field.bytes - byte));
-  uint64_t held;
-  std::memcpy(&held, window, 8);
-  return (held >> i * field.b % 8 & bits::low_mask(field.b)) << field.shift;
-}
+constexpr size_t kTile = 4096;  // symbols that pass through the first-level cache; a multiple of any number of lanes
 
-// Decodes all words; gives how often the counted symbol came.
-template <class Word>
-Result<size_t> decode_words(bits::AliasMerge& merge, ByteSpan payload, uint8_t* out, size_t count) {
-  constexpr size_t kByWidth = sizeof(Word) / 2;
-  size_t done = 0, counted = 0;
-  codec::LaneReader reader;
-  BREVIS_TRY(reader.open(payload, count));
-  const size_t lanes = reader.cursor().lanes;
-  const auto run = [&](const bits::Kernels& kernels) {
-    merge.first = done;
-    done += lanes * kernels.merge_alias[kByWidth](merge, reader.cursor(), out + done * sizeof(Word),
-                                                  (count - done) / lanes, counted);
-  };
-  // Vector kernels leave the last rounds, where they would read beyond a field, to the scalar one.
-  for (const bits::Kernels* kernels : {&bits::kernels(), &bits::all_kernels().front()}) {
-    run(*kernels);
-    reader.pad();
-    run(*kernels);
+// A frame's words on their way out of the payloads.
+class Decoding {
+ public:
+  Status open(bits::AliasMerge& merge, ByteSpan payload, uint8_t* out, size_t count, size_t word_bytes) {
+    merge_ = &merge;
+    out_ = out;
+    count_ = count;
+    word_bytes_ = word_bytes;
+    return reader_.open(payload, count);
   }
-  BREVIS_TRY(reader.finish(done, count, [&](size_t i, uint32_t& state) {
-    const uint8_t symbol = codec::alias_take(merge.table, state);
-    uint64_t word = merge.values[symbol];
-    for (size_t k = 0; k < merge.field_count; ++k) word |= field_at(merge.fields[k], i);
-    store(out, i, static_cast<Word>(word));
-    counted += symbol == merge.counted;
-  }));
-  return counted;
-}
+  // By the kernel that makes words out of payloads at once, as far as it goes.
+  void run() {
+    merge_->first = done_;
+    const size_t lanes = reader_.cursor().lanes;
+    done_ += lanes * bits::kernels().merge_alias[word_bytes_ / 2](*merge_, reader_.cursor(), out_ + done_ * word_bytes_,
+                                                                  (count_ - done_) / lanes, counted_);
+  }
+  // Two frames of 16 lanes side by side, until one of them cannot go on so.
+  static void run_two(Decoding& a, Decoding& b) {
+    const auto kernel = bits::kernels().alias_decode_two;
+    if (kernel == nullptr) return;
+    alignas(64) std::array<uint8_t, kTile + bits::kSymbolSlack> symbols[2];
+    const bits::AliasDecoder tables[2] = {a.merge_->table, b.merge_->table};
+    bits::RansCursor* const cursors[2] = {&a.reader_.cursor(), &b.reader_.cursor()};
+    uint8_t* const to[2] = {symbols[0].data(), symbols[1].data()};
+    for (;;) {
+      const size_t wanted = std::min({kTile, a.count_ - a.done_, b.count_ - b.done_}) / 16;
+      const size_t got = kernel(tables, cursors, to, wanted);
+      a.put(to[0], 16 * got);
+      b.put(to[1], 16 * got);
+      if (got < wanted || got == 0) break;
+    }
+  }
+  // The rest by way of symbols; gives how often the counted symbol came.
+  Result<size_t> finish() {
+    const auto kernel = bits::kernels().alias_decode;
+    const bits::AliasDecoder& table = merge_->table;
+    const size_t lanes = reader_.cursor().lanes;
+    alignas(64) std::array<uint8_t, kTile + bits::kSymbolSlack> symbols;
+    while (count_ - done_ > kTile) {
+      size_t got = lanes * kernel(table, reader_.cursor(), symbols.data(), kTile / lanes);
+      if (got < kTile) {
+        reader_.pad();
+        got += lanes * kernel(table, reader_.cursor(), symbols.data() + got, (kTile - got) / lanes);
+      }
+      if (got < kTile) return corrupt("the words of a coded field run out");
+      put(symbols.data(), got);
+    }
+    const size_t rest = count_ - done_;
+    size_t got = lanes * kernel(table, reader_.cursor(), symbols.data(), rest / lanes);
+    reader_.pad();
+    got += lanes * kernel(table, reader_.cursor(), symbols.data() + got, (rest - got) / lanes);
+    BREVIS_TRY(reader_.finish(done_ + got, count_, [&](size_t i, uint32_t& state) {
+      symbols[i - done_] = bits::alias_take(*table.planes, state);
+    }));
+    put(symbols.data(), rest);
+    return counted_;
+  }
+
+ private:
+  void put(const uint8_t* symbols, size_t count) {
+    merge_->first = done_;
+    bits::kernels().merge_symbols[word_bytes_ / 2](*merge_, symbols, out_ + done_ * word_bytes_, count, counted_);
+    done_ += count;
+  }
+
+  bits::AliasMerge* merge_ = nullptr;
+  codec::LaneReader reader_;
+  uint8_t* out_ = nullptr;
+  size_t count_ = 0, done_ = 0, counted_ = 0, word_bytes_ = 0;
+};
 
 // Exceptions of a rank over the placeholders.
 template <class Word>
@@ -198,39 +234,58 @@ Status patch(const FrameView& frame, const Fields& fields, uint8_t* out, size_t 
   });
 }
 
-template <class Word>
-Status run_typed(const FrameView& frame, Fields& fields, uint8_t* out, size_t count, Arena& arena) {
-  BREVIS_ASSIGN(const size_t counted, decode_words<Word>(fields.merge, frame.at(fields.leaf).payload, out, count));
-  const Node& node = frame.bound.program().nodes()[fields.coded];
-  if (node.op != OpId::rank) return {};
-  if (counted != frame.at(fields.coded).counts[0]) return corrupt("ranks and exceptions disagree in number");
-  return patch<Word>(frame, fields, out, count, arena);
-}
+// A frame with a merge, rank or palette of one alias-coded field as its root or below.
+class MergeRun {
+ public:
+  MergeRun(const FrameView& frame, uint32_t at, bits::Words out) : frame_(frame), at_(at), out_(out) {}
+
+  // Finds the fields; false when the frame must be left to the nodes.
+  Result<bool> open() {
+    const std::vector<Node>& nodes = frame_.bound.program().nodes();
+    if (out_.count == 0) return false;
+    const Node& node = nodes[at_];
+    unsigned shift = node.op == OpId::merge ? node.width : 0;
+    for (const uint32_t child : node.op == OpId::merge ? std::span(node.children) : std::span(&at_, 1)) {
+      if (child != at_) shift -= nodes[child].width;
+      const std::optional<uint32_t> leaf = alias_leaf(nodes, child);
+      if (!leaf) {
+        BREVIS_TRY(add_plain(frame_, child, shift, out_.count, fields_));
+        continue;
+      }
+      fields_.coded = child;
+      fields_.leaf = *leaf;
+      fields_.shift = shift;
+    }
+    fields_.merge.table = codec::alias_decoder(frame_.table(fields_.leaf).codec.get());
+    if (!set_values(frame_, fields_)) return false;
+    BREVIS_TRY(decoding_.open(fields_.merge, frame_.at(fields_.leaf).payload, out_.data, out_.count, out_.lane()));
+    return true;
+  }
+  Decoding& decoding() { return decoding_; }
+  Status finish(Arena& arena) {
+    BREVIS_ASSIGN(const size_t counted, decoding_.finish());
+    if (frame_.bound.program().nodes()[fields_.coded].op != OpId::rank) return {};
+    if (counted != frame_.at(fields_.coded).counts[0]) return corrupt("ranks and exceptions disagree in number");
+    return bits::visit_lane(out_.width, [&]<class Word>(Word) -> Status {
+      return patch<Word>(frame_, fields_, out_.data, out_.count, arena);
+    });
+  }
+
+ private:
+  const FrameView& frame_;
+  const uint32_t at_;
+  const bits::Words out_;
+  Fields fields_;
+  Decoding decoding_;
+};
 
 // `at` is a merge, or itself the rank or palette.
 Status run_merge(const FrameView& frame, uint32_t at, bits::Words out, Arena& arena) {
-  const std::vector<Node>& nodes = frame.bound.program().nodes();
-  if (out.count == 0) return run_nodes(frame, at, out, arena);
-  const Node& node = nodes[at];
-  Fields fields;
-  unsigned shift = node.op == OpId::merge ? node.width : 0;
-  for (const uint32_t child : node.op == OpId::merge ? std::span(node.children) : std::span(&at, 1)) {
-    if (child != at) shift -= nodes[child].width;
-    const std::optional<uint32_t> leaf = alias_leaf(nodes, child);
-    if (!leaf) {
-      BREVIS_TRY(add_plain(frame, child, shift, out.count, fields));
-      continue;
-    }
-    fields.coded = child;
-    fields.leaf = *leaf;
-    fields.shift = shift;
-  }
-  fields.merge.table = codec::alias_decoder(frame.table(fields.leaf).codec.get());
-  if (!set_values(frame, fields)) return run_nodes(frame, at, out, arena);
-  return bits::visit_lane(node.width, [&]<class Word>(Word) -> Status {
-    if constexpr (sizeof(Word) <= 4) return run_typed<Word>(frame, fields, out.data, out.count, arena);
-    return run_nodes(frame, at, out, arena);
-  });
+  MergeRun run(frame, at, out);
+  BREVIS_ASSIGN(const bool serves, run.open());
+  if (!serves) return run_nodes(frame, at, out, arena);
+  run.decoding().run();
+  return run.finish(arena);
 }
 
 // A merge of any children.
@@ -290,6 +345,29 @@ Status run_difference(const FrameView& frame, uint32_t at, bits::Words out, Aren
 }
 
 }  // namespace
+
+bool runs_in_twos(const BoundProgram& bound, uint32_t root, size_t words) {
+  return bound.fused(root) == run_merge && codec::lanes_for(words) == 16 && bits::kernels().alias_decode_two != nullptr;
+}
+
+void run_two(const FrameView (&frames)[2], const bits::Words (&outs)[2], Arena& arena, Status* const (&status)[2]) {
+  MergeRun runs[2] = {{frames[0], frames[0].root, outs[0]}, {frames[1], frames[1].root, outs[1]}};
+  bool open[2];
+  for (size_t k = 0; k < 2; ++k) {
+    Result<bool> serves = runs[k].open();
+    open[k] = serves.has_value() && *serves;
+    if (!serves)
+      *status[k] = std::move(serves).error();
+    else if (!open[k])
+      *status[k] = run_nodes(frames[k], frames[k].root, outs[k], arena);
+  }
+  if (open[0] && open[1]) Decoding::run_two(runs[0].decoding(), runs[1].decoding());
+  for (size_t k = 0; k < 2; ++k) {
+    if (!open[k]) continue;
+    runs[k].decoding().run();
+    *status[k] = runs[k].finish(arena);
+  }
+}
 
 bool stands_on_alias(const std::vector<Node>& nodes, uint32_t at) { return alias_leaf(nodes, at).has_value(); }
 

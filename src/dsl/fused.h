@@ -61,4 +61,9 @@ bool stands_on_alias(const std::vector<Node>& nodes, uint32_t at);
 // region's root; kernels read and write through unaligned loads and stores.
 FusedRun choose_fused(const BoundProgram& bound, uint32_t node);
 
+// Whether frames of so many words, with that node as their region's root, are worth decoding two at a time.
+bool runs_in_twos(const BoundProgram& bound, uint32_t root, size_t words);
+// The roots of two such frames, whose programs may differ, by their kernel; each gets its own status.
+void run_two(const FrameView (&frames)[2], const bits::Words (&outs)[2], Arena& arena, Status* const (&status)[2]);
+
 }  // namespace brevis::dsl

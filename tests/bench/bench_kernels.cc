@@ -52,6 +52,7 @@ struct Coded {
 constexpr size_t kCounts[] = {120000, 32768, 8192, 2048};  // 64, 16, 4 lanes and one
 
 void alias_decode(benchmark::State& state, const Kernels& kernels, size_t count) {
+  bits::use_kernels(kernels);  // tables as it wants them
   const Coded coded("alias", 6, count);
   const bits::AliasDecoder decoder = codec::alias_decoder(coded.table.get());
   bits::OwnedWords out(6, count);
@@ -65,9 +66,30 @@ void alias_decode(benchmark::State& state, const Kernels& kernels, size_t count)
   count_words(state, count, count);
 }
 
-// Sign, coded field and five low bits of 16, or more low bits of 32.
-void merge_alias(benchmark::State& state, const Kernels& kernels, size_t count, unsigned by_width) {
+// Two payloads side by side, `count` words together.
+void alias_decode_two(benchmark::State& state, const Kernels& kernels, size_t count) {
+  if (kernels.alias_decode_two == nullptr) return state.SkipWithError("there is none");
+  const Coded coded("alias", 6, count / 2);
+  const bits::AliasDecoder decoders[2] = {codec::alias_decoder(coded.table.get()),
+                                          codec::alias_decoder(coded.table.get())};
+  bits::OwnedWords outs[2] = {{6, count / 2}, {6, count / 2}};
+  for (auto _ : state) {
+    codec::LaneReader readers[2];
+    for (codec::LaneReader& reader : readers)
+      if (!reader.open(coded.payload, count / 2)) std::abort();
+    bits::RansCursor* const cursors[2] = {&readers[0].cursor(), &readers[1].cursor()};
+    uint8_t* const to[2] = {outs[0].words().data, outs[1].words().data};
+    benchmark::DoNotOptimize(kernels.alias_decode_two(decoders, cursors, to, count / 2 / 16));
+    benchmark::ClobberMemory();
+  }
+  count_words(state, count, count);
+}
+
+// Sign, coded field and five low bits of 16, or more low bits of 32; with `symbols` from symbols instead of a payload.
+void merge_alias(benchmark::State& state, const Kernels& kernels, size_t count, unsigned by_width, bool symbols) {
+  bits::use_kernels(kernels);  // tables as it wants them
   const Coded coded("alias", 6, count);
+  const ByteVector places(count + bits::kSymbolSlack, 5);
   const size_t lane = size_t{1} << by_width;
   const unsigned low = by_width == 0 ? 1 : by_width == 1 ? 5 : 21, top = static_cast<unsigned>(8 * lane - 1);
   const ByteVector signs(count / 8), lows(count * low / 8);
@@ -82,6 +104,11 @@ void merge_alias(benchmark::State& state, const Kernels& kernels, size_t count, 
   ByteVector out(count * lane);
   size_t counted = 0;
   for (auto _ : state) {
+    if (symbols) {
+      kernels.merge_symbols[by_width](merge, places.data(), out.data(), count, counted);
+      benchmark::ClobberMemory();
+      continue;
+    }
     codec::LaneReader reader;
     if (!reader.open(coded.payload, count)) std::abort();
     benchmark::DoNotOptimize(
@@ -116,8 +143,9 @@ void register_coding() {
     const std::string lanes = "x" + std::to_string(codec::lanes_for(count));
     add("alias_decode/" + lanes, [=](auto& s, auto& k) { alias_decode(s, k, count); });
     for (const unsigned by_width : {0u, 1u, 2u})
-      add("merge_alias/u" + std::to_string(8u << by_width) + "/" + lanes,
-          [=](auto& s, auto& k) { merge_alias(s, k, count, by_width); });
+      if (codec::lanes_for(count) >= 16)
+        add("merge_alias/u" + std::to_string(8u << by_width) + "/" + lanes,
+            [=](auto& s, auto& k) { merge_alias(s, k, count, by_width, false); });
     for (const char* codec : {"alias", "rans", "huffman"})
       for (const unsigned width : {6u, 8u, 11u, 16u}) {
         if (!codec::find_codec(codec)->accepts(width)) continue;
@@ -126,6 +154,13 @@ void register_coding() {
         add("encode/" + what, [=](auto& s, auto& k) { through_codec(s, k, codec, width, count, true); });
       }
   }
+}
+
+void register_symbols() {
+  add("alias_decode_two/x16", [](auto& s, auto& k) { alias_decode_two(s, k, 65536); });
+  for (const unsigned by_width : {0u, 1u, 2u})
+    add("merge_symbols/u" + std::to_string(8u << by_width),
+        [=](auto& s, auto& k) { merge_alias(s, k, 8192, by_width, true); });
 }
 
 constexpr size_t kWords = 65536;
@@ -186,6 +221,7 @@ BENCHMARK(copy)->Arg(1 << 17)->Arg(1 << 26);
 
 int main(int argc, char** argv) {
   register_coding();
+  register_symbols();
   register_words();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

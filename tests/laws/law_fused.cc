@@ -8,6 +8,7 @@
 
 #include "base/coding.h"
 #include "bits/kernels.h"
+#include "dsl/fused.h"
 #include "support/bound.h"
 #include "support/words.h"
 
@@ -245,6 +246,68 @@ TEST_CASE("fused: damaged frames are refused or give the words that the nodes gi
     }
     for (const size_t other : {count + 1, count + 64, count / 2}) compare(*pair, *stored, other, 1);
   }
+}
+
+TEST_CASE("fused: several frames at once give what they give one by one") {
+  struct One {
+    Pair pair;
+    ByteVector stored, out;
+    size_t bytes;
+  };
+  Random random(5);
+  size_t in_twos = 0, damaged = 0;
+  for (unsigned trial = 0; trial < 40; ++trial) {
+    std::vector<One> frames;
+    while (frames.size() < 1 + trial % 7) {
+      const Shape shape = random_shape(random);
+      // Mostly frames of 16 lanes.
+      const size_t count = random.below(4) == 0 ? random.below(3000) : 16384 + random.below(12000);
+      const auto words = draw_words(random, shape, count);
+      const auto pair = bind_both(shape, words.view());
+      if (!pair) continue;
+      auto stored = test::encode(*pair->plain, words.view());
+      REQUIRE(stored.has_value());
+      if (random.below(3) == 0 && !stored->empty()) {
+        const size_t reach = random.below(2) == 0 ? stored->size() : std::min<size_t>(stored->size(), 80);
+        const size_t at = random.below(2) == 0 ? random.below(reach) : stored->size() - 1 - random.below(reach);
+        if (random.below(5) == 0)
+          stored->resize(at);
+        else
+          (*stored)[at] = static_cast<uint8_t>((*stored)[at] ^ 1u << random.below(8));
+      }
+      const ByteVector exact(stored->begin(), stored->end());
+      frames.push_back({*pair, exact, ByteVector(count * shape.width / 8 + 16), count * shape.width / 8});
+      for (const bits::Kernels& kernels : bits::all_kernels()) {
+        bits::use_kernels(kernels);
+        in_twos += dsl::runs_in_twos(*pair->fused, 0, count);
+      }
+    }
+    const size_t misaligned = random.below(9);
+    for (const bits::Kernels& kernels : bits::all_kernels()) {
+      CAPTURE(kernels.name);
+      bits::use_kernels(kernels);
+      std::vector<dsl::FrameTask> tasks;
+      for (One& frame : frames)
+        tasks.push_back(
+            {frame.pair.fused.get(), 0, 0, frame.stored, MutByteSpan(frame.out).subspan(misaligned, frame.bytes)});
+      Arena arena;
+      dsl::decode_frames(tasks, arena);
+      bits::use_kernels(bits::all_kernels().front());
+      for (size_t i = 0; i < frames.size(); ++i) {
+        const size_t width = frames[i].pair.plain->program().width();
+        const auto expected = test::decode(*frames[i].pair.plain, frames[i].stored, frames[i].bytes * 8 / width);
+        REQUIRE(tasks[i].status.has_value() == expected.has_value());
+        damaged += !expected.has_value();
+        if (expected)
+          REQUIRE(std::equal(expected->begin(), expected->end(), tasks[i].out.begin(), tasks[i].out.end()));
+        else
+          REQUIRE(tasks[i].status.error().kind() == expected.error().kind());
+      }
+    }
+  }
+  bits::use_kernels(bits::all_kernels().back());
+  CHECK(damaged > 20);
+  if (bits::all_kernels().back().alias_decode_two != nullptr) CHECK(in_twos > 30);
 }
 
 TEST_CASE("fused: what the nodes cannot express is not encoded either") {

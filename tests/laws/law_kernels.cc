@@ -1,99 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Scalar kernels are the truth: every variant that this CPU can run gives what they give, whatever the length, the
-// place in memory and the words, also hostile ones. Buffers have exactly the size that a kernel may touch, so that the
-// sanitizers see a byte too many.
+// place in memory and the words, also hostile ones.
 #include <doctest/doctest.h>
 
-#include <cstring>
-#include <memory>
-
 #include "bits/combine.h"
-#include "bits/kernels.h"
-#include "codec/alias.h"
-#include "support/words.h"
+#include "laws/kernel_streams.h"
 
 using namespace brevis;
-using bits::Kernels;
-using test::Random;
-
-namespace {
-
-// 64 lanes and 16 have most variants.
-unsigned draw_lanes(Random& random) {
-  constexpr unsigned kLanes[] = {64, 64, 64, 16, 16, 16, 4, 1};
-  return kLanes[random.below(8)];
-}
-
-// Bytes at a chosen distance from an aligned place, at the end of their own allocation.
-class Exact {
- public:
-  Exact(size_t size, size_t misaligned, uint8_t fill = 0)
-      : size_(size), misaligned_(misaligned), store_(std::make_unique<uint8_t[]>(size + misaligned)) {
-    if (size != 0) std::memset(data(), fill, size);
-  }
-  uint8_t* data() { return store_.get() + misaligned_; }
-  size_t size() const { return size_; }
-  bool operator==(const Exact& other) const {
-    return size_ == other.size_ &&
-           (size_ == 0 || std::memcmp(store_.get() + misaligned_, other.store_.get() + other.misaligned_, size_) == 0);
-  }
-
- private:
-  size_t size_, misaligned_;
-  std::unique_ptr<uint8_t[]> store_;
-};
-
-bool same(const uint8_t* a, const uint8_t* b, size_t size) { return size == 0 || std::memcmp(a, b, size) == 0; }
-
-std::span<const Kernels> variants() { return bits::all_kernels().subspan(1); }
-const Kernels& scalar() { return bits::all_kernels().front(); }
-
-void fill_random(Random& random, Exact& bytes) {
-  for (size_t i = 0; i < bytes.size(); ++i) bytes.data()[i] = static_cast<uint8_t>(random.next());
-}
-
-codec::TablePtr alias_table(Random& random, unsigned width, unsigned shape) {
-  codec::Histogram histogram{width, {}};
-  for (uint64_t word = 0; word < uint64_t{1} << width; ++word) {
-    const uint64_t count = shape == 0   ? 1 + random.below(100)
-                           : shape == 1 ? random.below(3) * random.below(1000)
-                           : shape == 2 ? uint64_t{1} << random.below(20)
-                                        : 0;
-    if (count != 0) histogram.counts.emplace_back(word, count);
-  }
-  if (shape == 3) histogram.counts = {{0, 1000000}, {bits::low_mask(width), 1}};
-  if (histogram.counts.size() < 2) histogram.counts = {{0, 3}, {1, 5}};
-  const auto& spec = *codec::find_codec("alias");
-  return *spec.load(*spec.train(histogram), width);
-}
-
-// States and words that may be anything that a payload may hold.
-struct Stream {
-  std::vector<uint32_t> states;
-  Exact words;
-
-  Stream(Random& random, unsigned lanes, size_t count) : states(lanes), words(2 * count, 2 * random.below(9)) {
-    for (uint32_t& state : states)
-      state = static_cast<uint32_t>(0x10000 + (random.next() >> random.below(16)) % 0xffff0000u);
-    for (size_t i = 0; i < words.size(); ++i)
-      words.data()[i] = random.below(4) == 0 ? 0 : static_cast<uint8_t>(random.next());
-  }
-};
-
-// A decoder's state while it works on a stream.
-struct Run {
-  std::vector<uint32_t> states;
-  bits::RansCursor cursor;
-
-  explicit Run(Stream& stream)
-      : states(stream.states),
-        cursor{static_cast<unsigned>(states.size()), states.data(), stream.words.data(),
-               stream.words.data() + stream.words.size()} {}
-  bool operator==(const Run& other) const { return states == other.states && cursor.next == other.cursor.next; }
-};
-
-}  // namespace
+using namespace brevis::test;
 
 TEST_CASE("kernels: pack, unpack and any_bits of every variant equal scalar") {
   for (const Kernels& variant : variants()) {
@@ -160,7 +75,7 @@ TEST_CASE("kernels: alias_decode of every variant equals scalar") {
     Random random(2);
     for (unsigned trial = 0; trial < 3000; ++trial) {
       const auto table = alias_table(random, 1 + static_cast<unsigned>(random.below(6)), trial % 4);
-      const bits::AliasDecoder decoder = codec::alias_decoder(table.get());
+      const bits::AliasDecoder decoder = decoder_of(random, table);
       const unsigned lanes = draw_lanes(random);
       const size_t rounds = random.below(lanes == 64 ? 20 : 60);
       Stream stream(random, lanes, random.below(lanes * (rounds + 2) + 1));
@@ -174,114 +89,20 @@ TEST_CASE("kernels: alias_decode of every variant equals scalar") {
   }
 }
 
-TEST_CASE("kernels: merge_alias of every variant equals scalar as far as it goes") {
-  for (const Kernels& variant : variants()) {
-    CAPTURE(variant.name);
-    size_t done_in_all = 0;
-    Random random(3);
-    for (unsigned trial = 0; trial < 6000; ++trial) {
-      const size_t by_width = random.below(3), lane = size_t{1} << by_width;
-      const unsigned bits_left = static_cast<unsigned>(8 * lane);
-      const auto table = alias_table(random, 1 + static_cast<unsigned>(random.below(6)), trial % 4);
-      const unsigned lanes = draw_lanes(random);
-      const size_t rounds = random.below(lanes == 64 ? 24 : 70),
-                   first = lanes >= 16 ? lanes * random.below(9) : random.below(70);
-      const size_t words = first + rounds * lanes;
-      // Disjoint fields, from the lowest bit up.
-      bits::AliasMerge merge{};
-      std::vector<Exact> data;
-      unsigned at = static_cast<unsigned>(random.below(3));
-      const size_t fields = random.below(bits::AliasMerge::kMaxFields);
-      for (size_t k = 0; k < fields && at + 1 < bits_left; ++k) {
-        const unsigned room = bits_left - 1 - at;
-        const unsigned b = random.below(3) == 0 ? 1 : 1 + static_cast<unsigned>(random.below(room));
-        data.emplace_back((words * b + 7) / 8 + (random.below(4) == 0 ? random.below(70) : 0), random.below(16));
-        fill_random(random, data.back());
-        merge.fields[merge.field_count++] = {nullptr, data.back().size(), b, at};
-        at += b;
-      }
-      for (size_t k = 0; k < merge.field_count; ++k) merge.fields[k].data = data[k].data();
-      uint32_t values[64];
-      const uint64_t free_bits = at >= bits_left ? 0 : bits::low_mask(bits_left) & ~bits::low_mask(at);
-      for (uint32_t& value : values)
-        value = static_cast<uint32_t>(random.next() & free_bits & (trial % 3 == 0 ? ~uint64_t{0} : 0xffff0));
-      merge.table = codec::alias_decoder(table.get());
-      merge.values = values;
-      merge.counted = static_cast<unsigned>(random.below(70));
-      for (unsigned s = 0; s < 64 && merge.counted < 64; ++s)
-        if (s != merge.counted && values[s] == values[merge.counted]) merge.counted = 64;
-      merge.first = first;
-
-      Stream stream(random, lanes, random.below(lanes * (rounds + 2) + 1));
-      Run run(stream), expected(stream);
-      Exact out(rounds * lanes * lane, random.below(64), 0xee), truth(rounds * lanes * lane, 0, 0xee);
-      size_t counted = 5, expected_counted = 5;
-      const size_t done = variant.merge_alias[by_width](merge, run.cursor, out.data(), rounds, counted);
-      CAPTURE(trial);
-      REQUIRE(done <= rounds);
-      REQUIRE(scalar().merge_alias[by_width](merge, expected.cursor, truth.data(), done, expected_counted) == done);
-      REQUIRE(run == expected);
-      REQUIRE(counted == expected_counted);
-      REQUIRE(same(out.data(), truth.data(), done * lanes * lane));
-      done_in_all += done;
-    }
-    CHECK(done_in_all > 10000);
-  }
-}
-
-TEST_CASE("kernels: merge_fields of every variant equals scalar, which equals the fields one by one") {
-  for (const Kernels& variant : variants()) {
-    CAPTURE(variant.name);
-    Random random(8);
-    for (unsigned trial = 0; trial < 4000; ++trial) {
-      const size_t by_width = random.below(3), lane = size_t{1} << by_width, count = random.below(1200);
-      const unsigned width = static_cast<unsigned>(8 * lane);
-      bits::FieldMerge merge{};
-      std::vector<Exact> data;
-      std::vector<bits::OwnedWords> fields;
-      std::vector<unsigned> shifts;
-      std::vector<bool> is_packed;
-      unsigned at = static_cast<unsigned>(random.below(3));
-      merge.fixed = random.next() & bits::low_mask(at);
-      for (size_t k = random.below(9); k != 0 && at < width; --k) {
-        const unsigned b = random.below(3) == 0 ? 1 : 1 + static_cast<unsigned>(random.below(width - at));
-        const bool packed = random.below(2) == 0 && b != width && merge.packed_count < 4;
-        if (!packed && merge.lane_count == 4) break;
-        fields.push_back(test::make_words(test::Shape::uniform, b, count, random.next()));
-        shifts.push_back(at);
-        is_packed.push_back(packed);
-        merge.packed_count += packed;
-        merge.lane_count += !packed;
-        at += b;
-      }
-      merge.packed_count = merge.lane_count = 0;
-      for (size_t k = 0; k < fields.size(); ++k) {
-        const unsigned b = fields[k].width();
-        // Lanes too at the end of their own memory.
-        data.emplace_back(is_packed[k] ? (count * b + 7) / 8 : fields[k].view().bytes(),
-                          is_packed[k] ? random.below(16) : 0);
-        if (is_packed[k])
-          scalar().pack(fields[k].view(), b, data.back().data());
-        else if (count != 0)
-          std::memcpy(data.back().data(), fields[k].view().data, fields[k].view().bytes());
-      }
-      for (size_t k = 0; k < fields.size(); ++k) {
-        if (is_packed[k])
-          merge.packed[merge.packed_count++] = {data[k].data(), data[k].size(), fields[k].width(), shifts[k]};
-        else
-          merge.lanes[merge.lane_count++] = {{data[k].data(), count, static_cast<uint8_t>(fields[k].width())},
-                                             shifts[k]};
-      }
-      Exact out(count * lane, random.below(64), 0xee), truth(count * lane, random.below(64), 0x11);
-      variant.merge_fields[by_width](merge, out.data(), count);
-      scalar().merge_fields[by_width](merge, truth.data(), count);
-      REQUIRE(out == truth);
-      for (size_t i = 0; i < count; ++i) {
-        uint64_t expected = merge.fixed, word = 0;
-        for (size_t k = 0; k < fields.size(); ++k) expected |= fields[k].view().at(i) << shifts[k];
-        std::memcpy(&word, truth.data() + i * lane, lane);
-        REQUIRE(word == expected);
-      }
+TEST_CASE("kernels: both forms of an alias table decode alike") {
+  Random random(13);
+  for (unsigned trial = 0; trial < 500; ++trial) {
+    const auto table = alias_table(random, 1 + static_cast<unsigned>(random.below(6)), trial % 4);
+    const Kernels& used = bits::kernels();
+    bits::use_kernels(scalar());
+    const bits::AliasDecoder decoder = codec::alias_decoder(table.get());
+    bits::use_kernels(used);
+    REQUIRE(decoder.slots != nullptr);
+    for (uint32_t slot = 0; slot < 4096; ++slot) {
+      const uint32_t entry = decoder.slots[slot], high = static_cast<uint32_t>(random.below(0xfffff));
+      uint32_t state = high << 12 | slot;
+      REQUIRE(bits::alias_take(*decoder.planes, state) == entry >> 24);
+      REQUIRE(state == (entry & 0xfff) * high + (entry >> 12 & 0xfff));
     }
   }
 }
