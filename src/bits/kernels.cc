@@ -41,11 +41,13 @@ constexpr std::array kVariants = {
               fill_avx512_offset(table);
               fill_avx512_combine(table);
             }},
+#elif defined(__aarch64__)
+    Variant{"neon", [] { return true; }, fill_neon},
 #endif
 };
 
 // Names that BREVIS_CPU may have, least first, whether or not this build has kernels for them.
-constexpr std::array<std::string_view, 3> kNames = {"scalar", "avx2", "avx512"};
+constexpr std::array<std::string_view, 4> kNames = {"scalar", "neon", "avx2", "avx512"};
 
 struct Tables {
   std::array<Kernels, kVariants.size()> rows;

@@ -146,7 +146,7 @@ enum class Combine : uint8_t;  // combine.h
 constexpr size_t kSymbolSlack = 64;
 
 struct Kernels {
-  std::string_view name;  // "scalar", "avx2", "avx512"
+  std::string_view name;  // "scalar", "avx2", "avx512", "neon"
   bool wants_slots;       // alias_decode and merge_alias need AliasDecoder::slots
 
   // The bitwise or of all words.
@@ -248,5 +248,6 @@ void fill_avx512_offset(Kernels& table);
 void fill_avx512_combine(Kernels& table);
 void fill_avx512_rans(Kernels& table);
 void fill_avx512_symbols(Kernels& table);
+void fill_neon(Kernels& table);
 
 }  // namespace brevis::bits
