@@ -87,17 +87,19 @@ def fresh_archives():
         assert listed == sorted((t[0], t[1], t[2]) for t in some + [("again", *some[0][1:])]), listed
 
 
-        # A snapshot of it: every word of the large tensor a few steps further, the others as they were.
-        changed = bytearray(plain.read_bytes())
-        start = int.from_bytes(changed[:8], "little") + 8
-        for i in range(start, start + 140000, 2):
-            changed[i] ^= chance.randrange(4)
-        snapshot, difference = pathlib.Path(folder, "s.safetensors"), pathlib.Path(folder, "s.brv")
-        snapshot.write_bytes(changed)
-        subprocess.run([packer, "-q", "--progress", "never", snapshot, "-o", difference, "--base", packed], check=True)
-        archive = Archive(difference.read_bytes(), brevis_archive.finder(difference))
-        assert archive.depth == 1 and archive.check() == changed
-        ranges(archive, bytes(changed))
+        # Snapshots of it: every word of the large tensor a few steps further, or a few words; the others as they were.
+        start = int.from_bytes(plain.read_bytes()[:8], "little") + 8
+        for places, operator in ((range(0, 140000, 2), "combine"), ((0, 2, 90000, 139998), "patch")):
+            changed = bytearray(plain.read_bytes())
+            for i in places:
+                changed[start + i] ^= 1 + chance.randrange(3)
+            snapshot, difference = pathlib.Path(folder, "s.safetensors"), pathlib.Path(folder, "s.brv")
+            snapshot.write_bytes(changed)
+            subprocess.run([packer, "-q", "--progress", "never", "--force", snapshot, "-o", difference, "--base", packed], check=True)
+            archive = Archive(difference.read_bytes(), brevis_archive.finder(difference))
+            assert archive.depth == 1 and archive.check() == changed
+            assert any(program.root.operator.name == operator for program in archive.all_programs), operator
+            ranges(archive, bytes(changed))
         packed.unlink()
         try:
             Archive(difference.read_bytes(), brevis_archive.finder(difference))
