@@ -16,6 +16,7 @@
 
 #include "archive/writer.h"
 #include "base/threads.h"
+#include "bits/combine.h"
 #include "pack/records.h"
 #include "pack/relations.h"
 #include "pack/source.h"
@@ -90,7 +91,7 @@ class Coder {
   std::function<Status(uint64_t first, bits::Words out)> base_of(const RecordPlan& plan) const;
   Result<Coded> write_related(const RecordPlan& plan, const synth::Stream& own, const synth::Choice& choice,
                               std::vector<archive::Binding> bindings, const Digest& digest);
-  Result<synth::Choice> choose_difference(const synth::Stream& stream, const synth::StreamStats& stats) const;
+  Result<synth::Choice> choose_difference(const RecordPlan& plan, const Related& related);
   uint64_t default_frame_words(unsigned width) const;
   void align_frames(const RecordPlan& plan, synth::Choice& choice) const;
   Result<Coded> write_reference(uint64_t offset, const RecordPlan& plan, const Digest& digest);
@@ -103,6 +104,8 @@ class Coder {
   std::vector<Shared> recent_;
   double planning_seconds_ = 0;
   std::map<std::tuple<Dtype, std::string, unsigned>, synth::Mate> mates_;  // by dtype, role and log2 of the bytes
+  // The same for differences, by their function, too.
+  std::map<std::tuple<Dtype, std::string, unsigned, bits::Combine>, synth::Mate> difference_mates_;
 };
 
 }  // namespace brevis::pack

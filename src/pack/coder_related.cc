@@ -6,6 +6,7 @@
 // exclusive or. The cheaper one by entropy is given to the same choice of programs as any stream, and the program found
 // goes below a `combine`. Where few words changed, a `patch` is tried beside that (patching.h).
 #include <algorithm>
+#include <bit>
 
 #include "base/checksum.h"
 #include "bits/combine.h"
@@ -212,7 +213,7 @@ Result<std::optional<Coded>> Coder::code_related(const RecordPlan& plan, const S
     return std::optional<Coded>(coded);
   }
   const synth::Stream own = words_of(bytes, plan.dtype, plan.width());
-  BREVIS_ASSIGN(synth::Choice choice, choose_difference(related.stream(), related.seen.stats));
+  BREVIS_ASSIGN(synth::Choice choice, choose_difference(plan, related));
   align_frames(plan, choice);
   const bool has_region = is_one_region(choice);
   bool is_patch = false;
@@ -273,15 +274,24 @@ std::function<Status(uint64_t first, bits::Words out)> Coder::base_of(const Reco
 }
 
 // A program of the difference alone.
-Result<synth::Choice> Coder::choose_difference(const synth::Stream& stream, const synth::StreamStats& stats) const {
+Result<synth::Choice> Coder::choose_difference(const RecordPlan& plan, const Related& related) {
+  const synth::Stream stream = related.stream();
+  const synth::StreamStats& stats = related.seen.stats;
   synth::ChooseOptions options;
   options.frame_bytes = options_.frame_bytes;
+  const std::tuple key{plan.dtype, plan.role, static_cast<unsigned>(std::bit_width(plan.bytes())),
+                       related.difference.way.combine};
+  const auto mate = plan.bundle ? difference_mates_.end() : difference_mates_.find(key);
+  if (mate != difference_mates_.end()) options.mate = mate->second;
   BREVIS_ASSIGN(synth::Choice choice, synth::choose(stream, stats, options));
+  if (choice.shared) return choice;
   options.wanted = best_cut(stats, default_frame_words(stream.width));
-  if (!options.wanted) return choice;
-  BREVIS_ASSIGN(synth::Choice cut, synth::choose(stream, stats, options));
-  if (!cut.frame_words.empty() && (choice.frame_words.empty() || cut.estimated_bytes < choice.estimated_bytes))
-    choice = std::move(cut);
+  if (options.wanted) {
+    BREVIS_ASSIGN(synth::Choice cut, synth::choose(stream, stats, options));
+    if (!cut.frame_words.empty() && (choice.frame_words.empty() || cut.estimated_bytes < choice.estimated_bytes))
+      choice = std::move(cut);
+  }
+  if (!plan.bundle && choice.mate) difference_mates_.insert_or_assign(key, *choice.mate);
   return choice;
 }
 
