@@ -35,10 +35,12 @@ done
 
 [ "$install" = no ] || tools/dev/install_packages.sh build run test
 setup=()
-# b_lundef: the sanitizers' symbols are found at run time only.
-[ -z "$sanitize" ] || setup=(-Ddebug=true -Doptimization=1 "-Db_sanitize=$sanitize" -Db_lundef=false)
+# Line tables are enough for reports, and all of -g takes half as long again to compile. b_lundef: the sanitizers' symbols
+# are found at run time only.
+more=-g1
 # Checks that make compiling several times slower and find what the address sanitizer finds as well.
-[ "$sanitize" != address,undefined ] || setup+=("-Dcpp_args=-fno-sanitize=vptr,null,object-size -fno-sanitize-recover=undefined")
+[ "$sanitize" != address,undefined ] || more="$more -fno-sanitize=vptr,null,object-size -fno-sanitize-recover=undefined"
+[ -z "$sanitize" ] || setup=(-Doptimization=1 "-Db_sanitize=$sanitize" -Db_lundef=false "-Dcpp_args=$more")
 if [ -e "$build/build.ninja" ]; then
   meson configure "$build" -Dtests=true  # the demo builds without
 else
