@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What README and docs/operations.md show is run as it stands there.  test_readme.py ROOT LIBRARY"""
+"""What README and docs/operations.md show is run as it stands there, and the tour.  test_readme.py ROOT LIBRARY"""
 import filecmp
 import importlib.util
 import os
@@ -75,6 +75,21 @@ def case_relations():
     for source, archive in (("run/step-3", "step-3"), ("tuned", "tuned"), ("store/b", "b")):
         got = subprocess.run([TOOL, "cat", folder / "packed" / archive / "model.safetensors.brv"], capture_output=True, check=False, timeout=60)
         expect(got.stdout == (folder / source / "model.safetensors").read_bytes(), f"{archive}: {got.stderr}")
+
+
+def case_tour():
+    """tools/demo/tour.sh on a model of one's own: nothing from a network, nothing left behind."""
+    tree, temporary = WORK / "tour", WORK / "tour-tmp"
+    for folder in (tree / "tools", tree / "build/src", temporary):
+        folder.mkdir(parents=True)
+    for link, to in (("tools/demo", ROOT / "tools/demo"), ("packaging", ROOT / "packaging"), ("build/tools", os.path.dirname(TOOL)),
+                     ("build/fs", os.path.dirname(MOUNT)), ("build/src/library", os.path.dirname(LIBRARY))):
+        (tree / link).symlink_to(to)
+    harness.make_model(WORK / "tour-model/model.safetensors", mib=4)
+    said = shell(f"TMPDIR={temporary} {tree}/tools/demo/tour.sh {WORK}/tour-model", WORK)
+    for words in ("saved", "merge(", "equal, byte for byte", "sum of all absolute weights", "PER SECOND", "1 fault", "exit 1"):
+        expect(words in said, f"{words!r} is not in what it said:\n{said}")
+    expect_equal(list(temporary.iterdir()), [], "left behind")
 
 
 if __name__ == "__main__":
