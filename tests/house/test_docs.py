@@ -3,6 +3,7 @@
 
 docs/testing.md: each case id in its table occurs in a test, and each case id of a test is in the table.
 docs/dsl.md, docs/format-programs.md and docs/format.md, where they stand: every operator, codec and dtype is named.
+docs/adr/README.md lists every decision with its title and status.
 Links between documents lead somewhere; decisions bear the number of their file, each once.
 """
 import pathlib
@@ -51,18 +52,22 @@ for document, words in {"docs/dsl.md": OPERATORS, "docs/format-programs.md": OPE
         text = (root / document).read_text()
         problems += [f"{document} does not name `{w}`" for w in words if not re.search(rf"\b{re.escape(w)}\b", text)]
 
-numbers = []
-for decision in sorted((root / "docs/adr").glob("*.md")):
-    numbers.append(int(decision.name[:4]))
-    if not decision.read_text().startswith(f"# {numbers[-1]}. "):
-        problems.append(f"docs/adr/{decision.name}: its title does not begin with its number")
-if numbers != list(range(1, len(numbers) + 1)):
-    problems.append(f"docs/adr: numbers {numbers}")
-
 for document in [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))]:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
         if not (document.parent / target).exists():
             problems.append(f"{document.relative_to(root)}: link to {target} leads nowhere")
+
+index = (root / "docs/adr/README.md").read_text()
+numbers = []
+for path in sorted((root / "docs/adr").glob("[0-9]*.md")):
+    found = re.match(r"# (\d+)\. (.*)\n\nStatus: (.*)\n", path.read_text())
+    numbers.append(int(path.name[:4]))
+    if not found or int(found[1]) != numbers[-1]:
+        problems.append(f"docs/adr/{path.name} does not begin with its number, title and status")
+    elif f"| {found[1]} | [{found[2]}]({path.name}) | {found[3]} |" not in index:
+        problems.append(f"docs/adr/README.md lacks | {found[1]} | [{found[2]}]({path.name}) | {found[3]} |")
+if numbers != list(range(1, len(numbers) + 1)):
+    problems.append(f"docs/adr: numbers {numbers}")
 
 print("\n".join(problems) if problems else f"{len(table)} cases, {len(OPERATORS)} operators, {len(CODECS)} codecs")
 sys.exit(bool(problems))

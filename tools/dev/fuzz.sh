@@ -11,6 +11,7 @@ Builds the fuzz targets with clang's libFuzzer and sanitizers in build-fuzz and
 runs TARGET (tests/fuzz/fuzz_TARGET.cc) for MINUTES (default 5) from its corpus
 in tests/fuzz/corpora/TARGET. Inputs that crash are left in build-fuzz/TARGET;
 new inputs are minimised into the corpus while all corpora stay within 1 MiB.
+Needs clang (apt-get install clang).
 EOF
 }
 
@@ -23,6 +24,7 @@ minutes=${2:-5}
 corpus=tests/fuzz/corpora/$target
 [ -e "tests/fuzz/fuzz_$target.cc" ] || { echo "no tests/fuzz/fuzz_$target.cc" >&2; exit 2; }
 
+command -v clang++ >/dev/null || { echo "clang++ is missing: apt-get install clang" >&2; exit 69; }
 if [ ! -e build-fuzz/build.ninja ]; then
   CXX=clang++ meson setup build-fuzz -Dfuzz=true --buildtype=debugoptimized -Db_sanitize=address,undefined \
     -Db_lundef=false
