@@ -64,6 +64,11 @@ struct CodecSpec {
   // Expected payload size in 1/256 bits of words drawn as in the histogram, all frame overheads (lane states, end
   // checks) left out; UINT64_MAX when the table lacks one of them. Integer arithmetic only.
   uint64_t (*estimate)(const Table* table, const Histogram& histogram);
+
+  // Whether it lives on the order of words, of which a histogram tells nothing.
+  bool by_order = false;
+  // The required-feature bit of archives that use the codec (docs/format.md), 0 for those of the first version.
+  uint32_t feature = 0;
 };
 
 // Every codec, by ascending id.

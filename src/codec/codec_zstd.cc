@@ -13,7 +13,7 @@
 #include "bits/kernels.h"
 #include "bits/log2.h"
 #include "codec/codec.h"
-#include "codec/zstd_size.h"
+#include "codec/zstd_frame.h"
 
 namespace brevis::codec {
 namespace {
@@ -26,30 +26,6 @@ struct FreeContexts {
   void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
-
-bool accepts(unsigned width) { return width >= 1 && width <= 64; }
-
-Status decode(const Table*, ByteSpan payload, bits::Words out) {
-  auto corrupt = [&](const std::string& why) { return make_error(Errc::corrupt, "zstd payload: " + why); };
-  if (out.count == 0) return payload.empty() ? Status{} : corrupt("bytes but no words");
-  // The magic, since libzstd may also know frames of the years before its format settled. The size, so that a frame
-  // which says it is larger is not unpacked at all.
-  uint32_t magic = 0;
-  if (payload.size() >= sizeof magic) std::memcpy(&magic, payload.data(), sizeof magic);
-  if (magic != ZSTD_MAGICNUMBER) return corrupt("no zstd frame");
-  if (ZSTD_getFrameContentSize(payload.data(), payload.size()) != out.bytes())
-    return corrupt("not a frame of " + std::to_string(out.bytes()) + " bytes");
-  if (ZSTD_findFrameCompressedSize(payload.data(), payload.size()) != payload.size())
-    return corrupt("not exactly one frame");
-  thread_local const std::unique_ptr<ZSTD_DCtx, FreeContexts> context(ZSTD_createDCtx());
-  if (context == nullptr) return make_error(Errc::internal, "zstd: no memory to decode");
-  const size_t got = ZSTD_decompressDCtx(context.get(), out.data, out.bytes(), payload.data(), payload.size());
-  if (ZSTD_isError(got)) return corrupt(ZSTD_getErrorName(got));
-  if (got != out.bytes()) return corrupt("gives " + std::to_string(got) + " bytes");
-  if (out.width < 8 * out.lane() && bits::kernels().any_bits(out) > bits::low_mask(out.width))
-    return corrupt("words of more than " + std::to_string(out.width) + " bits");
-  return {};
-}
 
 // Appends one zstd frame; libzstd's result.
 size_t compress(ByteSpan bytes, int level, ByteVector& out) {
@@ -67,11 +43,19 @@ size_t compress(ByteSpan bytes, int level, ByteVector& out) {
   return size;
 }
 
+bool accepts(unsigned width) { return width >= 1 && width <= 64; }
+
+Status decode(const Table*, ByteSpan payload, bits::Words out) {
+  if (out.count == 0) return payload.empty() ? Status{} : make_error(Errc::corrupt, "zstd payload: bytes but no words");
+  BREVIS_TRY(unpack_zstd_frame(payload, out.byte_span()));
+  if (out.width < 8 * out.lane() && bits::kernels().any_bits(out) > bits::low_mask(out.width))
+    return make_error(Errc::corrupt, "zstd payload: words of more than " + std::to_string(out.width) + " bits");
+  return {};
+}
+
 Status encode(const Table*, bits::ConstWords in, ByteVector& out) {
   if (in.count == 0) return {};
-  const size_t size = compress(in.byte_span(), kLevel, out);
-  if (ZSTD_isError(size)) return make_error(Errc::internal, std::string("zstd: ") + ZSTD_getErrorName(size));
-  return {};
+  return append_zstd_frame(in.byte_span(), kLevel, out);
 }
 
 // What zstd's literals cost when it finds no repeats: the order-0 entropy of all bytes together.
@@ -90,6 +74,38 @@ uint64_t estimate(const Table*, const Histogram& histogram) {
 
 }  // namespace
 
+Result<uint64_t> zstd_frame_content(ByteSpan payload) {
+  // The magic, since libzstd may also know frames of the years before its format settled.
+  uint32_t magic = 0;
+  if (payload.size() >= sizeof magic) std::memcpy(&magic, payload.data(), sizeof magic);
+  if (magic != ZSTD_MAGICNUMBER) return make_error(Errc::corrupt, "zstd payload: no zstd frame");
+  const auto size = ZSTD_getFrameContentSize(payload.data(), payload.size());
+  if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR)
+    return make_error(Errc::corrupt, "zstd payload: a frame that does not tell its size");
+  return uint64_t{size};
+}
+
+Status unpack_zstd_frame(ByteSpan payload, MutByteSpan out) {
+  auto corrupt = [&](const std::string& why) { return make_error(Errc::corrupt, "zstd payload: " + why); };
+  // The size first, so that a frame which says it is larger is not unpacked at all.
+  BREVIS_ASSIGN(const uint64_t size, zstd_frame_content(payload));
+  if (size != out.size()) return corrupt("not a frame of " + std::to_string(out.size()) + " bytes");
+  if (ZSTD_findFrameCompressedSize(payload.data(), payload.size()) != payload.size())
+    return corrupt("not exactly one frame");
+  thread_local const std::unique_ptr<ZSTD_DCtx, FreeContexts> context(ZSTD_createDCtx());
+  if (context == nullptr) return make_error(Errc::internal, "zstd: no memory to decode");
+  const size_t got = ZSTD_decompressDCtx(context.get(), out.data(), out.size(), payload.data(), payload.size());
+  if (ZSTD_isError(got)) return corrupt(ZSTD_getErrorName(got));
+  if (got != out.size()) return corrupt("gives " + std::to_string(got) + " bytes");
+  return {};
+}
+
+Status append_zstd_frame(ByteSpan bytes, int level, ByteVector& out) {
+  const size_t size = compress(bytes, level, out);
+  if (ZSTD_isError(size)) return make_error(Errc::internal, std::string("zstd: ") + ZSTD_getErrorName(size));
+  return {};
+}
+
 size_t zstd_fast_size(ByteSpan bytes) {
   thread_local ByteVector scratch;
   scratch.clear();
@@ -106,6 +122,7 @@ const CodecSpec zstd_codec = {.id = CodecId::zstd,
                               .decode = decode,
                               .train = no_table_train,
                               .encode = encode,
-                              .estimate = estimate};
+                              .estimate = estimate,
+                              .by_order = true};
 
 }  // namespace brevis::codec

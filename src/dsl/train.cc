@@ -180,8 +180,8 @@ class Trainer {
   }
 
   std::optional<uint64_t> estimate_literal(const Node& node, const codec::Histogram& histogram) const {
-    // What repeats zstd will find, counts of words do not tell.
-    if (node.params[0] == static_cast<uint64_t>(codec::CodecId::zstd)) return std::nullopt;
+    // What the order of words is worth, counts of words do not tell.
+    if (codec::find_codec(node.params[0])->by_order) return std::nullopt;
     const codec::CodecSpec& codec = *codec::find_codec(node.params[0]);
     const codec::Table* table = node.slot < 0 ? nullptr : loaded_[node.slot].codec.get();
     const uint64_t size = codec.estimate(table, histogram);  // in 1/256 bits

@@ -58,6 +58,8 @@ class ProgramBuilder {
     node.slot = take_slot(*spec, node, at);
     program_.uses_ref_ |= expr.op == OpId::ref;
     program_.features_ |= spec->feature;
+    if (spec->slot == SlotKind::codec_table && !expr.params.empty())
+      program_.features_ |= codec::find_codec(expr.params[0])->feature;
     const int32_t below = node.region;
     program_.nodes_.push_back(std::move(node));
     for (size_t i = 0; i < expr.children.size(); ++i) {

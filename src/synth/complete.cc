@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "bits/log2.h"
-#include "codec/zstd_size.h"
+#include "codec/zstd_frame.h"
 #include "dsl/encode.h"
 #include "dsl/op.h"
 #include "synth/decode_cost.h"
@@ -53,7 +53,7 @@ uint64_t upkeep_cost(const codec::CodecSpec& spec, const Histogram& histogram, u
 // is what planning spends its time on, so it is only done where the entropy leaves room below the limit.
 uint64_t order0_cost(const codec::CodecSpec& spec, const Histogram& histogram, uint64_t entropy, uint64_t frames,
                      uint64_t limit) {
-  if (spec.id == CodecId::zstd || !spec.accepts(histogram.width)) return kNever;
+  if (spec.by_order || !spec.accepts(histogram.width)) return kNever;
   uint64_t cost = upkeep_cost(spec, histogram, frames);
   codec::TablePtr table;
   if (spec.needs_table) {
@@ -150,8 +150,8 @@ std::optional<uint64_t> node_cost_under(const dsl::BoundProgram& bound, uint32_t
   const auto& spec = dsl::spec_of(node.op);
   const dsl::SlotTable* table = node.slot < 0 ? nullptr : &bound.tables(node.slot).front();
   if (node.op == dsl::OpId::literal) {
-    if (node.params[0] == static_cast<uint64_t>(CodecId::zstd)) return std::nullopt;
     const auto& codec = *codec::find_codec(node.params[0]);
+    if (codec.by_order) return std::nullopt;
     const uint64_t payload = codec.estimate(table == nullptr ? nullptr : table->codec.get(), histogram);
     if (payload == kNever) return std::nullopt;
     return payload + histogram.total() * codec_decode_cost(codec.id);
@@ -216,9 +216,9 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
     const auto& spec = *codec::find_codec(expr.params[0]);
     if (!spec.accepts(histogram.width)) return std::nullopt;
     uint64_t cost = kNever;
-    if (spec.id != CodecId::zstd) {
+    if (!spec.by_order) {
       cost = order0_cost(spec, histogram, entropy_cost(histogram), frames.size(), kNever);
-    } else if (!repeats_itself(frames)) {
+    } else if (spec.id == CodecId::zstd && !repeats_itself(frames)) {
       return std::nullopt;
     } else if (const auto encoded = encoded_cost(spec, frames, nullptr)) {
       cost = *encoded;
@@ -286,7 +286,7 @@ uint64_t least_literal_cost(const Histogram& histogram, uint64_t frame_words) {
   const uint64_t least = entropy - std::min(entropy, words / 64 + 1) + histogram.counts.size() * kLeastTableBits * kBit;
   uint64_t best = kNever;
   for (const codec::CodecSpec* spec : codec::all_codecs()) {
-    if (spec->id == CodecId::zstd || !spec->accepts(histogram.width)) continue;
+    if (spec->by_order || !spec->accepts(histogram.width)) continue;
     if (spec->needs_table)
       best = std::min(best, upkeep_cost(*spec, histogram, frames) + least);
     else

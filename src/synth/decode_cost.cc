@@ -32,7 +32,8 @@ uint64_t codec_decode_cost(codec::CodecId codec) {
   switch (codec) {
     case codec::CodecId::rans: return 26;
     case codec::CodecId::huffman: return 26;
-    case codec::CodecId::zstd: return 24;
+    case codec::CodecId::zstd:
+    case codec::CodecId::text: return 24;
     default: return 0;
   }
 }

@@ -30,6 +30,7 @@ class Truncated(Exception):
 
 MAGIC, END_MAGIC = b"BREVIS\r\n", b"BREIVEND"
 FEATURES = {"ref": 1, "offset": 2, "transpose": 4, "combine": 16, "patch": 16, "base": 16}
+CODEC_FEATURES = {7: 32}
 DTYPE_BITS = {
     "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
     "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32,
@@ -122,7 +123,7 @@ class Archive:
         if u32(data, 8) != 1:
             raise Unsupported(f"version {u32(data, 8)}")
         self.features = u32(data, 12)
-        if self.features & ~sum(set(FEATURES.values())):
+        if self.features & ~(sum(set(FEATURES.values())) | sum(CODEC_FEATURES.values())):
             raise Unsupported("required features")
         self.size, self.index_at, self.index_length = u64(data, 16), u64(data, 40), u64(data, 48)
         self.id = u64(data, 24), u64(data, 32)
@@ -352,6 +353,8 @@ class Archive:
         for program in self.all_programs:
             for node in program.nodes:
                 used |= FEATURES.get(node.operator.name, 0)
+                if node.operator.has_codec:
+                    used |= CODEC_FEATURES.get(node.parameters[0], 0)
         need(self.features == used, "feature bits that are not the programs'")
 
     def check_references(self):

@@ -4,6 +4,7 @@
     words = decode(codec, width, count, payload, table)     # bytes in, list of integers out; raises Corrupt
 """
 import ctypes
+import re
 
 
 class Corrupt(Exception):
@@ -105,17 +106,55 @@ def packed(width, count, payload, table):
 
 
 def zstd(width, count, payload, table):
+    return from_lanes(zstd_content(payload, count * lane_bytes(width)), width, count)
+
+
+def zstd_content(payload, size=None):
+    """The content of exactly one frame; `size`: what it must have, at least one byte else."""
     library = ctypes.CDLL("libzstd.so.1")
     for name in ("ZSTD_decompress", "ZSTD_findFrameCompressedSize"):
         getattr(library, name).restype = ctypes.c_size_t
     library.ZSTD_getFrameContentSize.restype = ctypes.c_ulonglong
-    size, n = count * lane_bytes(width), ctypes.c_size_t(len(payload))
+    n = ctypes.c_size_t(len(payload))
     need(payload[:4] == bytes.fromhex("28b52ffd"), "no zstd frame")
-    need(library.ZSTD_getFrameContentSize(payload, n) == size, "wrong content size")
+    stated = library.ZSTD_getFrameContentSize(payload, n)
+    need(stated <= 1 << 23 if size is None else stated == size, "wrong content size")
+    size = stated
     need(library.ZSTD_findFrameCompressedSize(payload, n) == len(payload), "not one frame")
     out = ctypes.create_string_buffer(size)
     need(library.ZSTD_decompress(out, ctypes.c_size_t(size), payload, n) == size, "zstd fails")
-    return from_lanes(out.raw, width, count)
+    return out.raw
+
+
+def text(width, count, payload, table):
+    form = payload[:1]
+    need(form in (b"\0", b"\1"), "a form that is not known")
+    if form == b"\0":
+        return list(zstd_content(payload[1:], count))
+    need(len(payload) >= 2 and not payload[1:2].isdigit(), "no marker")
+    body = zstd_content(payload[2:])
+    need(len(body) <= count, "body too long")
+    out, last, marker, after = bytearray(), {}, payload[1], False
+
+    def note(run):
+        if len(run) <= 9 and str(int(run)).encode() == run:
+            last[(b"\0\0" + out)[-2:]] = int(run)
+        out.extend(run)
+
+    for piece in re.findall(rb"[0-9]+|[^0-9]", body):  # numbers, markers and other bytes
+        if piece[0] == marker:
+            place = (b"\0\0" + out)[-2:]
+            need(not after and place in last and last[place] < 10**9 - 1, "a number that cannot stand here")
+            note(str(last[place] + 1).encode())
+        elif piece.isdigit():
+            need(not after, "a number within a number")
+            note(piece)
+        else:
+            out += piece
+        after = piece[0] == marker or piece.isdigit()
+        need(len(out) <= count, "too many bytes")
+    need(len(out) == count, "too few bytes")
+    return list(out)
 
 
 def lanes(count, payload, scale_bits, slots):
@@ -244,7 +283,7 @@ def sparse(width, count, payload, table):
     return out
 
 
-CODECS = {0: raw, 1: packed, 2: alias, 3: rans, 4: huffman, 5: sparse, 6: zstd}
+CODECS = {0: raw, 1: packed, 2: alias, 3: rans, 4: huffman, 5: sparse, 6: zstd, 7: text}
 
 
 def decode(codec, width, count, payload, table=b""):

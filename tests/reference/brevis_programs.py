@@ -12,7 +12,7 @@ import brevis_relations  # noqa: F401 - registers its operators
 TABLE_CODECS = {2, 3, 4}
 # codec: the widths it accepts
 CODEC_WIDTHS = {0: {8, 16, 32, 64}, 1: range(1, 65), 2: range(1, 7), 3: range(1, 65), 4: range(1, 13), 5: range(1, 65),
-                6: range(1, 65)}
+                6: range(1, 65), 7: {8}}
 
 
 class Node:

@@ -128,6 +128,25 @@ std::vector<PackPart> transpose_parts() {
   };
 }
 
+// Entries that are numbered one by one, and text without numbers.
+std::vector<PackPart> text_parts() {
+  std::string counted = "{", plain;
+  for (unsigned i = 0; i < 700; ++i) {
+    counted += "\"" + std::string(1 + i * 7 % 5, static_cast<char>('a' + i * 11 % 26)) + std::to_string(i * 31 % 90) +
+               "\": " + std::to_string(i < 400 ? 90 + i : 999'999'400 + i) + (i % 50 == 0 ? ",\n" : ", ");
+    plain += std::string(1 + i * 5 % 9, static_cast<char>('a' + i * 13 % 26)) + ' ';
+  }
+  const auto bytes = [](const std::string& s) { return ByteVector(s.begin(), s.end()); };
+  ByteVector every = random_bytes(300, 71);  // no byte is left for a marker
+  for (unsigned i = 0; i < 256; ++i) every.push_back(static_cast<uint8_t>(i));
+  return {
+      {opaque, bytes(counted), "u8 = literal(text)"},
+      {opaque, bytes(plain), "u8 = literal(text)"},
+      {opaque, every, "u8 = literal(text)"},
+      {opaque, bytes("7"), "u8 = literal(text)"},
+  };
+}
+
 std::vector<PackPart> bundle_parts() {
   std::vector<PackPart> parts = {{prefix, random_bytes(12, 20), "u8 = literal(zstd)"}};
   for (uint32_t i = 0; i < 40; ++i)
@@ -199,6 +218,7 @@ std::vector<Golden> goldens() {
       {"offset", offset_parts()},
       {"transpose", transpose_parts()},
       {"bundles", bundle_parts()},
+      {"text", text_parts()},
       {"table_sets", codec_parts(), true},
       {"base", base_parts()},
       {"on_base", on_base_parts(), false, "base"},

@@ -3,8 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
+#include <string>
 
+#include "codec/zstd_frame.h"
 #include "support/words.h"
 
 using namespace brevis;
@@ -77,6 +80,90 @@ TEST_CASE("zstd: one frame of the right size, words within their width") {
   ByteVector twice = payload;
   twice.insert(twice.end(), payload.begin(), payload.end());
   CHECK(codec::zstd_codec.decode(nullptr, twice, out.words()).error().kind() == Errc::corrupt);
+}
+
+namespace {
+
+ByteVector text_payload(std::initializer_list<uint8_t> front, std::string_view body) {
+  ByteVector payload(front);
+  REQUIRE(codec::append_zstd_frame({reinterpret_cast<const uint8_t*>(body.data()), body.size()}, 3, payload));
+  return payload;
+}
+
+// What a payload gives as text of `count` bytes; "?" where it is corrupt.
+std::string text_of(const ByteVector& payload, size_t count) {
+  bits::OwnedWords out(8, count);
+  const Status status = codec::text_codec.decode(nullptr, payload, out.words());
+  if (!status) {
+    CHECK(status.error().kind() == Errc::corrupt);
+    return "?";
+  }
+  const auto bytes = out.view().byte_span();
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string text_of_body(std::string_view body, size_t count) { return text_of(text_payload({1, '#'}, body), count); }
+
+// The body that the encoder makes, with its marker as '#'; the text itself where no number was taken out.
+std::string body_of(std::string_view text) {
+  bits::OwnedWords in(8, text.size());
+  std::copy(text.begin(), text.end(), in.words().byte_span().begin());
+  ByteVector payload;
+  REQUIRE(codec::text_codec.encode(nullptr, in.view(), payload));
+  CHECK(text_of(payload, text.size()) == text);
+  if (payload[0] == 0) return std::string(text);
+  const ByteSpan frame = ByteSpan(payload).subspan(2);
+  ByteVector body(codec::zstd_frame_content(frame).value());
+  REQUIRE(codec::unpack_zstd_frame(frame, body));
+  std::replace(body.begin(), body.end(), payload[1], uint8_t{'#'});
+  return {body.begin(), body.end()};
+}
+
+}  // namespace
+
+TEST_CASE("text: numbers one above the last at the same place are taken out") {
+  CHECK(body_of("a: 9, b: 10, c: 11") == "a: 9, b: #, c: #");
+  CHECK(body_of("a: 9, b:10, c: 10") == "a: 9, b:10, c: #");  // a place is two bytes
+  CHECK(body_of("0 1 2 3") == "0 1 2 3");                     // each is behind another digit
+  CHECK(body_of("; 0; 1; 2") == "; 0; #; #");
+  CHECK(body_of("; 07; 8; 08; 9") == "; 07; 8; 08; #");  // a leading zero: no number
+  CHECK(body_of("; 7; 8; 8; 10; 11") == "; 7; #; 8; 10; #");
+  CHECK(body_of("; 999999998; 999999999; 1000000000; 1000000001") == "; 999999998; #; 1000000000; 1000000001");
+  CHECK(body_of("; 18446744073709551615; 0; 1") == "; 18446744073709551615; 0; #");
+  CHECK(body_of("no numbers") == "no numbers");
+  CHECK(body_of("5") == "5");
+}
+
+TEST_CASE("text: numbers that cannot stand where they do are corrupt") {
+  CHECK(text_of_body("; 7; #; #", 9) == "; 7; 8; 9");
+  CHECK(text_of_body("; 8; #; #", 10) == "; 8; 9; 10");
+  CHECK(text_of_body("; 8; #; #", 9) == "?");  // one byte too few, or too many
+  CHECK(text_of_body("; 8; #; #", 11) == "?");
+  CHECK(text_of_body("; 7; ##", 8) == "?");  // a number right behind another
+  CHECK(text_of_body("; 7; #1", 7) == "?");
+  CHECK(text_of_body("; 7; 1#", 7) == "?");
+  CHECK(text_of_body("# ", 2) == "?");  // none before
+  CHECK(text_of_body("; 7, #", 6) == "?");
+  CHECK(text_of_body("; 07; #", 8) == "?");  // no number before
+  CHECK(text_of_body("; 999999999; #", 23) == "?");
+  CHECK(text_of_body(std::string(100, 'a'), 99) == "?");
+}
+
+TEST_CASE("text: forms, markers and frames that are none are corrupt") {
+  CHECK(text_of(text_payload({0}, "abc"), 3) == "abc");
+  CHECK(text_of(text_payload({1, 0}, "abc"), 3) == "abc");
+  CHECK(text_of(text_payload({2}, "abc"), 3) == "?");
+  CHECK(text_of(text_payload({1, '5'}, "abc"), 3) == "?");
+  CHECK(text_of(text_payload({0}, "abc"), 2) == "?");
+  CHECK(text_of({}, 3) == "?");
+  CHECK(text_of({0}, 3) == "?");
+  CHECK(text_of({1}, 3) == "?");
+  CHECK(text_of({1, 0}, 3) == "?");
+  CHECK(text_of({0}, 0) == "?");
+  CHECK(text_of({}, 0) == "");
+  ByteVector longer = text_payload({1, 0}, "abc");
+  longer.push_back(0);
+  CHECK(text_of(longer, 3) == "?");
 }
 
 TEST_CASE("alias: tables of one word, of words too wide or of a wrong sum are refused") {
