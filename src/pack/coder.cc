@@ -141,6 +141,7 @@ Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& 
   options.frame_bytes = options_.frame_bytes;
   options.parts = scan.parts;
   options.search = options_.search;
+  options.may_be_text = plan.kind == archive::SegmentKind::opaque;
   if (options.search) options.search->budget->add_stream(stream.bytes());
   const auto wanted = options_.programs.find(std::string(dtype_info(plan.dtype).name));
   if (wanted != options_.programs.end()) {
@@ -155,12 +156,13 @@ Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& 
   BREVIS_ASSIGN(auto best, synth::choose(words_of(stream, plan.dtype, width, plan.shape), scan.stats, options));
   if (has_mates && best.mate) mates_.insert_or_assign(key, *best.mate);
   const bool guess = plan.kind == archive::SegmentKind::opaque && stream.bytes() >= kGuessOpaqueFrom &&
-                     stream.bytes() % 4 == 0 && !best.frame_words.empty();
+                     stream.bytes() % 4 == 0 && !best.frame_words.empty() && !best.settled;
   if (!guess) return best;
   for (const Dtype dtype : {Dtype::BF16, Dtype::F16, Dtype::F32}) {
     const unsigned bits = dtype_info(dtype).bits;
     BREVIS_ASSIGN(const Scan other, this->scan(stream, bits));
     options.parts = other.parts;
+    options.may_be_text = false;
     BREVIS_ASSIGN(auto choice, synth::choose(words_of(stream, dtype, bits, {}), other.stats, options));
     if (choice.estimated_bytes < best.estimated_bytes) {
       best = std::move(choice);

@@ -13,6 +13,7 @@
 #include "synth/offsets.h"
 #include "synth/spine.h"
 #include "synth/table_sets.h"
+#include "synth/texts.h"
 
 namespace brevis::synth {
 namespace {
@@ -414,6 +415,10 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
     ChooseOptions free = options;
     free.wanted.reset();
     return choose(stream, stats, free);
+  }
+  if (options.may_be_text && !options.wanted) {
+    BREVIS_ASSIGN(auto text, as_text(stream, stats, options.frame_bytes));
+    if (text) return std::move(*text);
   }
   BREVIS_ASSIGN(Choice plain, choose_region(stream, stats, options));
   const bool look = options.search && !options.wanted && !plain.shared && !plain.frame_words.empty() &&

@@ -50,6 +50,7 @@ struct Choice {
   std::optional<Mate> mate;           // what a like stream may be told
   std::optional<SearchTrace> trace;   // when there was a search
   bool shared = false;                // a like stream's answer
+  bool settled = false;               // the stream showed what it is: no other reading of it need be tried
 };
 
 struct ChooseOptions {
@@ -62,6 +63,7 @@ struct ChooseOptions {
   std::vector<StreamStats> parts;
   std::optional<SearchOptions> search;  // empty: known-good programs only
   unsigned depth = 0;                   // skeleton operators above
+  bool may_be_text = false;             // a stream of bytes that nobody said are numbers
 };
 
 // `stats` of the whole stream (gather(), append()). words > 0.

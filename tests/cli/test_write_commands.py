@@ -449,8 +449,12 @@ class Extract(CliCase):
         self.write("tree/b.safetensors", model(2))
         self.write("tree/config.json", "{}")
         self.write("tree/big.bin", random.Random(2).randbytes(100000))
+        words = "".join(f'"{random.Random(i).getrandbits(40):x}": {i},\n' for i in range(20000))
+        self.write("tree/vocab.json", words)
         os.symlink("config.json", self.dir / "tree/link")
         self.good(self.pack("tree", "-o", "out"))
+        self.assertLess((self.dir / "out/vocab.json.brv").stat().st_size, 20000 * 7)  # five bytes a word are random
+        self.assertIn("literal(text)", self.good(self.brevis("inspect", "out/vocab.json.brv")).text)
         document = self.good(self.brevis("extract", "out", "-o", "back", "--json")).json
         self.assertEqual(document["exit_code"], 0)
         self.assertEqual(subprocess.run(["diff", "-r", "tree", "back"], cwd=self.dir, check=False).returncode, 0)

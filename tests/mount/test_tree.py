@@ -11,12 +11,23 @@ from harness import WORK, Mount, expect, expect_equal, expect_errno, until
 ODD_NAMES = ["with blank", "tab\tand\nline", "grün-模型", "-dash", "back\\slash", "'quote\"", "%s%n", "a" * 250, "..hidden", "dot."]
 
 
+def vocabulary(seed, mib):
+    """Text as tokenizers have it: entries that are numbered one by one, then pairs."""
+    source = random.Random(seed)
+    words = ["".join(source.choices("etaoinshrdlu\u2581\u00e9\u65e5", k=source.randrange(1, 9))) for _ in range(mib * 30_000)]
+    entries = ",\n".join(f'      "{word}": {i}' for i, word in enumerate(words))
+    pairs = ",\n".join(f'      "{word[:1]} {word[1:]}"' for word in words)
+    return "{\n" + entries + "\n},\n[" + pairs + "]\n"
+
+
 def build(root):
     """A tree of the kinds that model folders hold, and odd ones."""
     source = random.Random(11)
     harness.make_model(root / "llm/model-00001-of-00002.safetensors", mib=4, seed=1)
     harness.make_model(root / "llm/model-00002-of-00002.safetensors", mib=2, seed=2, dtype="F32")
     (root / "llm/config.json").write_text('{"a": 1}\n')
+    (root / "llm/tokenizer.json").write_text(vocabulary(5, mib=2), encoding="utf-8")
+    (root / "llm/modeling.py").write_text("".join(f"def f{i}(x):\n    return x + {i % 7}\n\n" for i in range(4000)))
     (root / "llm/model.safetensors.index.json").write_text('{"weight_map": {}}\n')
     # as a download cache keeps them: a name that links to a blob without an extension
     blob = root / "hub/blobs/0f3c"

@@ -10,6 +10,7 @@
 #include "support/safetensors_writer.h"
 #include "support/temp_dir.h"
 #include "support/weights.h"
+#include "support/words.h"
 
 using namespace brevis;
 
@@ -241,6 +242,27 @@ TEST_CASE("a tree: archives, copies, links kept, links out of it refused or foll
   follow.follow_links = true;
   CHECK(pack_one(dir / "in", dir / "out3", follow).first_error() == nullptr);
   CHECK(test::read_file(dir / "out3/away").size() == 4);
+}
+
+TEST_CASE("side files come back, whatever their text, and numbered entries cost little") {
+  std::string numbered = "{\"vocab\": {", mixed;
+  test::Random random(31);
+  for (unsigned i = 0; i < 20000; ++i) {
+    std::string word;
+    for (uint64_t n = 1 + random.below(9); n > 0; --n) word += static_cast<char>('a' + random.below(26));
+    numbered += "\"" + word + "\": " + std::to_string(i) + ", ";
+    mixed += word + (i % 700 == 0 ? std::string("\xff\0", 2) : i % 9 == 0 ? " " + std::to_string(i) + "\n" : "\n");
+  }
+  for (const std::string& text : {numbered, mixed, numbered + mixed, mixed.substr(0, 70001), std::string("42")}) {
+    check_round_trip({text.begin(), text.end()}, {}, "tokenizer.json");
+    PackOptions small;
+    small.frame_bytes = 4096;
+    check_round_trip({text.begin(), text.begin() + std::min<ptrdiff_t>(50000, std::ssize(text))}, small, "vocab.json");
+  }
+  test::TempDir dir;
+  test::write_file(dir / "v.json", ByteVector(numbered.begin(), numbered.end()));
+  // Five letters a word, 4.7 bits each, and its length: the rest is next to nothing.
+  CHECK(pack_one(dir / "v.json", dir / "v.brv").bytes_out < 20000 * 9 / 2);
 }
 
 TEST_CASE("a program of the user's is used, and refused when it is none") {

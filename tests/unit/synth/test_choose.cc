@@ -2,10 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <iterator>
+#include <string>
 
 #include "dsl/encode.h"
 #include "dsl/text.h"
 #include "support/weights.h"
+#include "support/words.h"
 #include "synth/choose.h"
 
 using namespace brevis;
@@ -17,7 +20,7 @@ struct Outcome {
   uint64_t bytes = 0;  // really encoded, tables included
 };
 
-Outcome choose_for(const ByteVector& bytes, Dtype dtype) {
+Outcome choose_for(const ByteVector& bytes, Dtype dtype, synth::ChooseOptions options = {}) {
   const unsigned width = dtype_info(dtype).word_bits();
   synth::Stream stream;
   stream.dtype = dtype;
@@ -28,7 +31,7 @@ Outcome choose_for(const ByteVector& bytes, Dtype dtype) {
     return {};
   };
   const bits::ConstWords all{bytes.data(), stream.words, static_cast<uint8_t>(width)};
-  auto choice = synth::choose(stream, synth::gather(all), {});
+  auto choice = synth::choose(stream, synth::gather(all), options);
   REQUIRE(choice);
   Outcome out{std::move(*choice), 0};
   std::vector<std::vector<dsl::SlotTable>> slots;
@@ -114,6 +117,62 @@ TEST_CASE("streams of one to a few words work in every dtype") {
       CHECK(outcome.choice.program != nullptr);
     }
   }
+}
+
+namespace {
+
+// Entries of a vocabulary, numbered one by one: words of letters, UTF-8 and now and then digits.
+std::string vocabulary(unsigned entries, uint64_t seed) {
+  static constexpr const char* kSyllables[] = {"ka",  "ro",  "mit",    "en", "\u2581",
+                                               "sch", "ung", "\u00e9", "20", "\u65e5"};
+  test::Random random(seed);
+  std::string text = "{";
+  for (unsigned i = 0; i < entries; ++i) {
+    text += "\n  \"";
+    for (uint64_t n = 1 + random.below(5); n > 0; --n) text += kSyllables[random.below(std::size(kSyllables))];
+    text += "\": " + std::to_string(i) + ",";
+  }
+  return text;
+}
+
+ByteVector bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+synth::Choice choice_of(const ByteVector& bytes) { return choose_for(bytes, Dtype::U8, {.may_be_text = true}).choice; }
+
+bool is_text(const synth::Choice& choice) {
+  return dsl::print(*choice.program).find("literal(text)") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("text is told from other bytes, in longer frames, and its numbers cost nothing") {
+  const std::string words = vocabulary(40000, 3);
+  const auto chosen = choose_for(bytes_of(words), Dtype::U8, {.may_be_text = true});
+  CHECK(is_text(chosen.choice));
+  CHECK(chosen.choice.settled);
+  CHECK(chosen.choice.frame_words == std::vector<uint64_t>{1 << 20});
+  std::string unnumbered;
+  for (size_t i = 0, run = 0; i < words.size(); ++i) {
+    const bool digit = words[i] >= '0' && words[i] <= '9';
+    run = digit ? run + 1 : 0;
+    if (!digit || words[i - run] != ' ') unnumbered += words[i];
+  }
+  const auto without = choose_for(bytes_of(unnumbered), Dtype::U8, {.may_be_text = true});
+  CHECK(chosen.bytes < without.bytes + without.bytes / 20);
+  CHECK_FALSE(is_text(choose_for(bytes_of(words), Dtype::U8).choice));  // bytes said to be numbers
+}
+
+TEST_CASE("bytes that are no text are not taken for it") {
+  CHECK_FALSE(is_text(choice_of(test::random_bytes(100000, 5))));
+  ByteVector printable = test::random_bytes(100000, 6);
+  for (auto& byte : printable) byte = static_cast<uint8_t>(' ' + byte % 64);
+  CHECK_FALSE(is_text(choice_of(printable)));  // nothing recurs
+  std::string words = vocabulary(5000, 4);
+  CHECK(is_text(choice_of(bytes_of(words))));
+  for (size_t i = 0; i < words.size(); i += 50) words[i] = '\0';
+  CHECK_FALSE(is_text(choice_of(bytes_of(words))));
+  CHECK_FALSE(is_text(choice_of(ByteVector(100000, 'x'))));
+  CHECK_FALSE(is_text(choice_of(bytes_of("{\"a\": 1}"))));
 }
 
 TEST_CASE("the same stream gives the same choice") {
