@@ -152,14 +152,19 @@ Status RangeReader::read_frame(const FilePiece& piece, MutByteSpan out) {
 
 Status RangeReader::run_frame(const FilePiece& piece, MutByteSpan out) {
   const FramePlace place = frame_place(*reader_, piece);
-  if (kept_frame_ != piece.frame_index) {
-    if (place.bytes == out.size()) return read_frame(piece, out);
-    kept_frame_ = UINT64_MAX;
-    kept_.resize(place.bytes);
-    BREVIS_TRY(read_frame(piece, kept_));
-    kept_frame_ = piece.frame_index;
+  const auto known =
+      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.frame == piece.frame_index; });
+  if (known == kept_.end() && place.bytes == out.size()) return read_frame(piece, out);
+  const auto used = known != kept_.end() ? known : kept_.end() - 1;
+  std::rotate(kept_.begin(), used, used + 1);
+  Kept& kept = kept_.front();
+  if (kept.frame != piece.frame_index) {
+    kept.frame = UINT64_MAX;
+    kept.bytes.resize(place.bytes);
+    BREVIS_TRY(read_frame(piece, kept.bytes));
+    kept.frame = piece.frame_index;
   }
-  std::memcpy(out.data(), kept_.data() + piece.piece.source, out.size());
+  std::memcpy(out.data(), kept.bytes.data() + piece.piece.source, out.size());
   return {};
 }
 

@@ -7,6 +7,8 @@
 // Threads: pure functions over an immutable Reader.
 #pragma once
 
+#include <array>
+
 #include "archive/reader.h"
 #include "base/arena.h"
 #include "base/threads.h"
@@ -49,7 +51,7 @@ Status decode_piece_frame(const Reader& reader, const FilePiece& piece, MutByteS
                           Arena& arena, std::span<const ByteSpan> bases = {});
 
 // Synchronous reads of whole ranges without any cache (tools): out.size() == range.length. Keeps its buffers, and the
-// last frame that was wanted in part, from one read to the next.
+// last few frames that were wanted in part, from one read to the next: many small tensors are parts of one frame.
 // Threads: one at a time. Owns: scratch memory; the Reader is borrowed.
 class RangeReader {
  public:
@@ -69,9 +71,13 @@ class RangeReader {
 
   const Reader* reader_;
   Arena arena_;
-  ByteVector stored_, kept_;
+  struct Kept {
+    uint64_t frame = UINT64_MAX;
+    ByteVector bytes;
+  };
+  ByteVector stored_;
+  std::array<Kept, 4> kept_;  // last used first
   std::vector<ByteVector> batch_;
-  uint64_t kept_frame_ = UINT64_MAX;
   std::vector<FilePiece> pieces_;
   ByteVector base_bytes_;
   std::vector<std::unique_ptr<RangeReader>> bases_;  // by number, made when needed

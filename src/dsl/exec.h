@@ -75,7 +75,8 @@ struct FrameTask {
 };
 
 // decode_frame of each task; whatever becomes of one, the others are decoded. Frames whose coded streams have few
-// lanes, where most of the time is waiting, are decoded two at a time: give several frames of small tensors at once.
+// lanes, where most of the time is waiting, are decoded two at a time, in twice the scratch: give several frames of
+// small tensors at once.
 void decode_frames(std::span<FrameTask> tasks, Arena& arena);
 
 // Where a frame's bytes go: payload bytes of every literal node of the region (tools show them).
