@@ -9,8 +9,10 @@
 #include "synth/complete.h"
 #include "synth/hints.h"
 #include "synth/improve.h"
+#include "synth/kin.h"
 #include "synth/known_good.h"
 #include "synth/offsets.h"
+#include "synth/sample.h"
 #include "synth/spine.h"
 #include "synth/table_sets.h"
 #include "synth/texts.h"
@@ -20,20 +22,22 @@ namespace {
 
 using dsl::Expr;
 
-constexpr uint64_t kSampleWords = 131072;  // in all; streams up to twice that are looked at whole
+constexpr uint64_t kSampleWords = 131072;  // in all, without a search; streams up to twice that are looked at whole
 constexpr uint64_t kSampleWindows = 8;
+constexpr unsigned kPlainAfter = 2;        // without a search
 constexpr size_t kPricedByStatistics = 3;  // known-good splits that get as far as the samples
 
 // Contiguous windows (neighbours matter to scans and zstd), spread evenly over the stream.
-Result<Look> draw(const Stream& stream, uint64_t frame_words) {
+Result<Look> draw(const Stream& stream, uint64_t frame_words, const ChooseOptions& options) {
+  const uint64_t all = options.search ? options.search->effort->structure_words : kSampleWords;
   Look sample;
-  uint64_t windows = kSampleWindows, size = kSampleWords / kSampleWindows;
-  if (stream.words <= 2 * kSampleWords) {
+  uint64_t windows = kSampleWindows, size = all / kSampleWindows;
+  if (stream.words <= 2 * all) {
     size = std::min(frame_words, stream.words);
     windows = (stream.words + size - 1) / size;
   }
   for (uint64_t w = 0; w < windows; ++w) {
-    const bool whole = stream.words <= 2 * kSampleWords;
+    const bool whole = stream.words <= 2 * all;
     const uint64_t first = whole ? w * size : (stream.words - size) / (windows - 1) * w;
     sample.windows.emplace_back(stream.width, std::min(size, stream.words - first));
     BREVIS_TRY(stream.read(first, sample.windows.back().words()));
@@ -56,30 +60,39 @@ constexpr size_t kProbeWindows = 2;
 constexpr size_t kAfterProbe = 3;     // of them that are looked at closely
 constexpr uint64_t kProbeMargin = 8;  // those within an eighth of the best: short windows exaggerate tables
 
-// Completes a structure on windows; the cost is scaled up to the whole stream.
-std::optional<Candidate> price(const Expr& structure, std::span<const bits::ConstWords> windows, uint64_t words) {
-  auto done = complete_sampled(structure, windows);
-  if (!done) return std::nullopt;
+// Completes a structure on windows; the cost is scaled up to the whole stream. Of no interest from `limit` on.
+std::optional<Candidate> price(const Expr& structure, std::span<const bits::ConstWords> windows, uint64_t words,
+                               uint64_t limit = UINT64_MAX, bool quick = false) {
   uint64_t sampled = 0;
   for (const auto& window : windows) sampled += window.count;
-  const unsigned __int128 scaled = static_cast<unsigned __int128>(done->cost) * words / sampled;
-  return Candidate{std::move(done->expr), static_cast<uint64_t>(scaled)};
+  const auto scale = [](uint64_t cost, uint64_t to, uint64_t from) {
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * to / from);
+  };
+  auto done =
+      complete_sampled(structure, windows, limit == UINT64_MAX ? limit : scale(limit, sampled, words) + 1, quick);
+  if (!done) return std::nullopt;
+  return Candidate{std::move(done->expr), scale(done->cost, words, sampled)};
 }
 
-// Structures that need samples and that a short probe likes.
-std::vector<const Expr*> probe(const std::vector<const Expr*>& structures, const Look& sample, uint64_t words) {
-  if (words <= 2 * kProbeWindows * kProbeWords || structures.size() <= kAfterProbe) return structures;
+// Structures that need samples and that a short probe likes; `known`: what the stream costs without them.
+std::vector<const Expr*> probe(const std::vector<const Expr*>& structures, const Look& sample, uint64_t words,
+                               uint64_t known) {
+  if (words <= 2 * kProbeWindows * kProbeWords) return structures;
   std::vector<bits::ConstWords> windows;
   for (size_t i = 0; i < std::min(kProbeWindows, sample.views.size()); ++i)
     windows.push_back(sample.views[i].part(0, std::min(kProbeWords, sample.views[i].count)));
   std::vector<std::pair<uint64_t, size_t>> costs;
+  uint64_t best = known;
+  const auto limit = [&] { return best == UINT64_MAX ? best : best + best / kProbeMargin; };
   for (size_t i = 0; i < structures.size(); ++i)
-    if (const auto candidate = price(*structures[i], windows, words)) costs.emplace_back(candidate->cost, i);
+    if (const auto candidate = price(*structures[i], windows, words, limit(), true)) {
+      costs.emplace_back(candidate->cost, i);
+      best = std::min(best, candidate->cost);
+    }
   std::sort(costs.begin(), costs.end());
   std::vector<const Expr*> out;
   for (const auto& [cost, i] : costs)
-    if (cost <= costs.front().first + costs.front().first / kProbeMargin && out.size() < kAfterProbe)
-      out.push_back(structures[i]);
+    if (cost <= limit() && out.size() < kAfterProbe) out.push_back(structures[i]);
   return out;
 }
 
@@ -126,11 +139,34 @@ std::optional<Candidate> mate_candidate(Fields& fields, const ChooseOptions& opt
   return cost ? std::optional(Candidate{inner, *cost}) : std::nullopt;
 }
 
-// Known-good structures with their costs, cheapest first; ties keep their order.
-Result<std::vector<Candidate>> known_candidates(const Stream& stream, Fields& fields, const ChooseOptions& options) {
+// Those of known_good() and of scans, priced on samples, that cost less than what is known already.
+Status add_sampled(const Stream& stream, Fields& fields, const Look& seen, std::vector<const Expr*> unpriced,
+                   const ChooseOptions& options, std::vector<Candidate>& out) {
+  const std::vector<Expr> differences = scans(stream, fields, seen);
+  for (const Expr& structure : differences) unpriced.push_back(&structure);
+  if (unpriced.empty()) return {};
+  uint64_t known = UINT64_MAX;
+  for (const Candidate& candidate : out) known = std::min(known, candidate.cost);
+  BREVIS_ASSIGN(const Look sample, draw(stream, fields.frame_words(), options));
+  for (const Expr* structure : probe(unpriced, sample, stream.words, known)) {
+    auto candidate = price(*structure, sample.views, stream.words, known);
+    if (!candidate) continue;
+    known = std::min(known, candidate->cost);
+    out.push_back(std::move(*candidate));
+  }
+  return {};
+}
+
+// Known-good structures with their costs, cheapest first; ties keep their order. `plain`: cuts into fields alone.
+Result<std::vector<Candidate>> known_candidates(const Stream& stream, Fields& fields, bool plain,
+                                                const ChooseOptions& options) {
   const auto& parts = options.parts;
-  BREVIS_ASSIGN(const Look seen, look(stream));
-  const Hints hints = take_hints(seen, fields.stats());
+  Look seen;
+  Hints hints{false, false, false};
+  if (!plain) {
+    BREVIS_ASSIGN(seen, look(stream));
+    hints = take_hints(seen, fields.stats());
+  }
   const uint64_t frame_words = fields.frame_words();
   const size_t limit = parts.empty() ? 1 : kPricedByStatistics;
   std::vector<Candidate> out = parts_candidates(stream, fields.stats(), frame_words, parts);
@@ -150,13 +186,7 @@ Result<std::vector<Candidate>> known_candidates(const Stream& stream, Fields& fi
       unpriced.push_back(&structure.expr);
     }
   }
-  const std::vector<Expr> differences = scans(stream, fields, seen);
-  for (const Expr& structure : differences) unpriced.push_back(&structure);
-  if (!unpriced.empty()) {
-    BREVIS_ASSIGN(const Look sample, draw(stream, frame_words));
-    for (const Expr* structure : probe(unpriced, sample, stream.words))
-      if (auto candidate = price(*structure, sample.views, stream.words)) out.push_back(std::move(*candidate));
-  }
+  if (!plain) BREVIS_TRY(add_sampled(stream, fields, seen, std::move(unpriced), options, out));
   std::stable_sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) { return a.cost < b.cost; });
   return out;
 }
@@ -186,12 +216,10 @@ Result<std::optional<Choice>> train_whole(const Stream& stream, Fields& fields, 
   if (!program) return std::optional<Choice>{};
   if (program->regions().size() != 1 || program->regions()[0].root != 0) return std::optional<Choice>{};
   Choice choice = without_tables(std::move(*program), options.frame_bytes, 0);
-  if (stream.width <= 16) {
-    BREVIS_ASSIGN(auto estimated, dsl::estimate(*choice.program, 0, fields.histogram(0, stream.width)));
-    if (estimated) {
-      choice.tables = std::move(estimated->tables);
-      return std::optional<Choice>(std::move(choice));
-    }
+  BREVIS_ASSIGN(auto known, tables_by_stats(expr, fields));
+  if (known && known->size() == choice.tables.size()) {
+    choice.tables = std::move(*known);
+    return std::optional<Choice>(std::move(choice));
   }
   const uint64_t frame_words = choice.frame_words[0];
   const uint64_t frames = (stream.words + frame_words - 1) / frame_words;
@@ -241,14 +269,12 @@ Result<std::optional<Choice>> like_mate(const Stream& stream, Fields& fields, ui
 // The steps are at hand, and where order-0 statistics of what they leave reach every slot, so are all tables.
 Result<std::optional<Choice>> train_shifted(const Stream& stream, const Shifted& shifted, Fields& fields,
                                             const Expr& expr, const ChooseOptions& options) {
-  if (stream.width > 16) return train_whole(stream, fields, expr, options);
+  BREVIS_ASSIGN(auto inner, tables_by_stats(expr.children.front(), fields));
+  if (!inner) return stream.width > 16 ? train_whole(stream, fields, expr, options) : std::optional<Choice>{};
   auto program = dsl::build(stream.width, expr);
-  auto inner = dsl::build(stream.width, expr.children.front());
-  if (!program || !inner || inner->regions().size() != 1) return std::optional<Choice>{};
-  BREVIS_ASSIGN(auto estimated, dsl::estimate(*inner, 0, fields.histogram(0, stream.width)));
-  if (!estimated) return std::optional<Choice>{};
+  if (!program || program->slots().size() != inner->size() + 1) return std::optional<Choice>{};
   Choice choice = without_tables(std::move(*program), options.frame_bytes, 0);
-  choice.tables = std::move(estimated->tables);
+  choice.tables = std::move(*inner);
   choice.tables.insert(choice.tables.begin(), shifted.stored);
   return std::optional<Choice>(std::move(choice));
 }
@@ -318,26 +344,38 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   const uint64_t frame_words = std::max<uint64_t>(1, options.frame_bytes / (stream.width / 8));
   Fields fields(stats, frame_words);
   const uint64_t entropy = entropy_by_stats(fields);
+  bool plain = false;
+  if (options.kin && !options.wanted) {
+    const unsigned after = options.search ? options.search->effort->plain_after : kPlainAfter;
+    BREVIS_ASSIGN(plain, is_plain(stream, entropy, *options.kin, after));
+  }
+  const bool may_shift =
+      !options.wanted && (!options.search || options.search->grammar->allows({dsl::OpId::offset, {}, {}}));
+  if (plain && may_shift) {
+    BREVIS_ASSIGN(const auto hinted, promising_offset(stream, true));
+    plain = !hinted;
+  }
   std::optional<std::vector<uint64_t>> offset;
-  if (!options.wanted && (!options.search || options.search->grammar->allows({dsl::OpId::offset, {}, {}}))) {
+  if (!plain && may_shift) {
     if (options.mate) {
       BREVIS_ASSIGN(auto choice, offset_like_mate(stream, fields, entropy, options));
       if (choice) return std::move(*choice);
     }
     BREVIS_ASSIGN(offset, promising_offset(stream));
   }
-  if (options.mate && (!offset || options.mate->sampled) && !options.wanted && entropy != 0) {
+  if (!plain && options.mate && (options.mate->sampled || (options.mate_decides && !offset)) && !options.wanted &&
+      entropy != 0) {
     BREVIS_ASSIGN(auto choice, like_mate(stream, fields, entropy, frame_words, options));
     if (choice) return std::move(*choice);
   }
   std::vector<Candidate> candidates;
   if (options.wanted) {
-    BREVIS_ASSIGN(const Look sample, draw(stream, frame_words));
+    BREVIS_ASSIGN(const Look sample, draw(stream, frame_words, options));
     if (auto candidate = price(options.wanted->expr(), sample.views, stream.words))
       candidates.push_back(std::move(*candidate));
   }
   if (candidates.empty()) {
-    BREVIS_ASSIGN(candidates, known_candidates(stream, fields, options));
+    BREVIS_ASSIGN(candidates, known_candidates(stream, fields, plain, options));
   }
   std::optional<Choice> shifted;
   if (offset) {
@@ -348,7 +386,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   if (options.search && !options.wanted) {
     std::erase_if(candidates, [&](const Candidate& c) { return !options.search->grammar->allows(c.expr); });
     if (candidates.empty()) candidates.push_back({bare_literal(), stream.words * stream.width * 256});
-    if (stream.words * (stream.width / 8) >= options.search->effort->least_bytes) {
+    if (!plain && stream.words * (stream.width / 8) >= options.search->effort->least_bytes) {
       BREVIS_ASSIGN(Improved better, searched(stream, fields, entropy, frame_words, candidates, shifted, options));
       trace = std::move(better.trace);
       if (better.choice) {
@@ -357,7 +395,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
       }
     }
   }
-  if (shifted) {
+  if (shifted) {  // whose mate is not plain
     shifted->trace = trace;
     return std::move(*shifted);
   }
@@ -369,6 +407,8 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
     if (entropy != 0)
       if (const auto cost = cost_by_stats(candidate.expr, fields))
         choice->mate = Mate{candidate.expr, quality_of(*cost, entropy)};
+    if (choice->mate) choice->kin = Kin{options.kin ? options.kin->plain + 1 : 1, entropy / stream.words};
+    choice->shared = plain;
     return std::move(*choice);
   }
   BREVIS_ASSIGN(auto program, dsl::build(stream.width, bare_literal()));

@@ -34,6 +34,13 @@ struct Mate {
   bool sampled = false;  // the cost is one of a sample, as the search sees it
 };
 
+// Streams of one dtype, role and number of axes. Where cuts into fields were all that was found for some of them in a
+// row, whatever was looked at, those that resemble them are cut into fields and that is it.
+struct Kin {
+  unsigned plain = 0;    // in a row
+  uint64_t entropy = 0;  // of the last one, 1/256 bits a word
+};
+
 // What a search may use; everything outlives the choice.
 struct SearchOptions {
   const Grammar* grammar = nullptr;
@@ -48,8 +55,9 @@ struct Choice {
   std::vector<uint64_t> frame_words;  // a region each
   uint64_t estimated_bytes = 0;       // of the whole stream, expected
   std::optional<Mate> mate;           // what a like stream may be told
+  std::optional<Kin> kin;             // where cuts into fields were all there was
   std::optional<SearchTrace> trace;   // when there was a search
-  bool shared = false;                // a like stream's answer
+  bool shared = false;                // a like stream's answer, at least in that there is nothing else to find
   bool settled = false;               // the stream showed what it is: no other reading of it need be tried
 };
 
@@ -59,6 +67,8 @@ struct ChooseOptions {
   // ones are used.
   std::optional<dsl::Program> wanted;
   std::optional<Mate> mate;
+  bool mate_decides = false;  // where its program does as well here, nothing else is looked at
+  std::optional<Kin> kin;
   // Statistics of consecutive parts of a long stream, at most 16 bits wide: programs are priced with tables a part.
   std::vector<StreamStats> parts;
   std::optional<SearchOptions> search;  // empty: known-good programs only

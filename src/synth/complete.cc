@@ -8,6 +8,8 @@
 #include "dsl/encode.h"
 #include "dsl/op.h"
 #include "synth/decode_cost.h"
+#include "synth/stats.h"
+#include "synth/table_price.h"
 
 namespace brevis::synth {
 namespace {
@@ -49,23 +51,21 @@ uint64_t upkeep_cost(const codec::CodecSpec& spec, const Histogram& histogram, u
   return cost;
 }
 
-// Cost of a histogram's words under one codec; kNever when it cannot serve them or would reach `limit`. Training tables
-// is what planning spends its time on, so it is only done where the entropy leaves room below the limit.
+// Cost of a histogram's words under one codec; kNever when it cannot serve them or would reach `limit`. Tables are only
+// priced where the entropy leaves room below the limit.
 uint64_t order0_cost(const codec::CodecSpec& spec, const Histogram& histogram, uint64_t entropy, uint64_t frames,
                      uint64_t limit) {
   if (spec.by_order || !spec.accepts(histogram.width)) return kNever;
-  uint64_t cost = upkeep_cost(spec, histogram, frames);
-  codec::TablePtr table;
+  uint64_t cost = upkeep_cost(spec, histogram, frames), payload = 0;
   if (spec.needs_table) {
     if (cost + entropy + histogram.counts.size() * kLeastTableBits * kBit >= limit) return kNever;
-    const auto stored = spec.train(histogram);
-    if (!stored) return kNever;
-    auto loaded = spec.load(*stored, histogram.width);
-    if (!loaded) return kNever;
-    table = std::move(*loaded);
-    cost += stored->size() * 8 * kBit;
+    const auto price = price_table(spec, histogram);
+    if (!price) return kNever;
+    cost += price->table;
+    payload = price->payload;
+  } else {
+    payload = spec.estimate(nullptr, histogram);
   }
-  const uint64_t payload = spec.estimate(table.get(), histogram);
   return payload == kNever || cost + payload >= limit ? kNever : cost + payload;
 }
 
@@ -189,47 +189,66 @@ std::optional<uint64_t> encoded_cost(const codec::CodecSpec& spec, std::span<con
   return (payload.size() + 4 * frames.size()) * 8 * kBit + words * codec_decode_cost(spec.id);
 }
 
+// Bytes of a fast run over the first `each` words of every frame.
+uint64_t fast_bytes(std::span<const bits::ConstWords> frames, size_t each) {
+  uint64_t bytes = 0;
+  for (const auto& frame : frames)
+    bytes += codec::zstd_fast_size(frame.part(0, std::min(each, frame.count)).byte_span());
+  return std::max<uint64_t>(1, bytes);
+}
+
+constexpr uint64_t kSlowBytes = 16384;  // that a slow run sees
+
 // What zstd makes of words whose cheapest other codec costs `limit`; kNever where that is no less. A fast run tells
-// what the slow one cannot reach, since it saves an eighth at most on weights, and what needs no slow run.
-uint64_t zstd_cost(const codec::CodecSpec& zstd, std::span<const bits::ConstWords> frames, uint64_t limit) {
-  uint64_t bytes = 0, words = 0;
-  for (const auto& frame : frames) {
-    bytes += codec::zstd_fast_size(frame.byte_span());
-    words += frame.count;
+// what the slow one cannot reach, since it saves an eighth at most on weights, and what needs no slow run; a part tells
+// how much the slow one saves. `quick`: the fast run is enough.
+uint64_t zstd_cost(const codec::CodecSpec& zstd, std::span<const bits::ConstWords> frames, uint64_t limit, bool quick) {
+  uint64_t words = 0, bytes = 0;
+  for (const auto& frame : frames) words += frame.count, bytes += frame.bytes();
+  const uint64_t all = fast_bytes(frames, SIZE_MAX), upkeep = 4 * frames.size() * 8 * kBit;
+  const auto cost = [&](uint64_t size) { return size * 8 * kBit + upkeep + words * codec_decode_cost(zstd.id); };
+  const uint64_t fast = cost(all);
+  if (limit != kNever && fast < limit / 2) return fast;
+  if (cost(all / 8 * 7) >= limit) return kNever;
+  if (quick) return fast;
+  if (bytes <= kSlowBytes) {
+    const auto slow = encoded_cost(zstd, frames, nullptr);
+    return slow && *slow < limit ? *slow : kNever;
   }
-  const uint64_t fast = (bytes + 4 * frames.size()) * 8 * kBit + words * codec_decode_cost(zstd.id);
-  if (fast < limit / 2) return fast;
-  if (bytes * 8 * kBit / 8 * 7 >= limit) return kNever;
-  const auto cost = encoded_cost(zstd, frames, nullptr);
-  return cost && *cost < limit ? *cost : kNever;
+  const size_t each = std::max<size_t>(1, kSlowBytes / frames.size() / frames.front().lane());
+  std::vector<bits::ConstWords> parts;
+  for (const auto& frame : frames) parts.push_back(frame.part(0, std::min(each, frame.count)));
+  ByteVector slow;
+  for (const auto& part : parts)
+    if (!zstd.encode(nullptr, part, slow)) return kNever;
+  const uint64_t expected =
+      cost(static_cast<uint64_t>(static_cast<unsigned __int128>(all) * slow.size() / fast_bytes(frames, each)));
+  return expected < limit ? expected : kNever;
 }
 
-Histogram histogram_of_all(std::span<const bits::ConstWords> frames) {
-  Histogram sum = dsl::histogram_of(frames.front());
-  for (const auto& frame : frames.subspan(1)) dsl::add_histogram(sum, dsl::histogram_of(frame));
-  return sum;
-}
-
-std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits::ConstWords> frames) {
-  const Histogram histogram = histogram_of_all(frames);
+std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits::ConstWords> frames, uint64_t limit,
+                                         bool quick) {
+  const Histogram histogram = count_all(frames);
   if (!expr.params.empty()) {
     const auto& spec = *codec::find_codec(expr.params[0]);
     if (!spec.accepts(histogram.width)) return std::nullopt;
     uint64_t cost = kNever;
     if (!spec.by_order) {
-      cost = order0_cost(spec, histogram, entropy_cost(histogram), frames.size(), kNever);
+      cost = order0_cost(spec, histogram, entropy_cost(histogram), frames.size(), limit);
     } else if (spec.id == CodecId::zstd && !repeats_itself(frames)) {
       return std::nullopt;
+    } else if (spec.id == CodecId::zstd) {
+      cost = zstd_cost(spec, frames, limit, quick);
     } else if (const auto encoded = encoded_cost(spec, frames, nullptr)) {
       cost = *encoded;
     }
     if (cost == kNever) return std::nullopt;
     return Completed{expr, cost};
   }
-  Pick pick = pick_order0(histogram, frames.size(), kNever);
+  Pick pick = pick_order0(histogram, frames.size(), limit);
   const auto& zstd = *codec::find_codec(static_cast<uint64_t>(CodecId::zstd));
   if (zstd.accepts(histogram.width) && repeats_itself(frames)) {
-    const uint64_t cost = zstd_cost(zstd, frames, pick.cost);
+    const uint64_t cost = zstd_cost(zstd, frames, std::min(pick.cost, limit), quick);
     if (cost != kNever) pick = {CodecId::zstd, cost};
   }
   if (pick.cost == kNever) return std::nullopt;
@@ -295,8 +314,8 @@ uint64_t least_literal_cost(const Histogram& histogram, uint64_t frame_words) {
   return best;
 }
 
-std::optional<uint64_t> cost_under(const dsl::BoundProgram& bound, const Histogram& histogram) {
-  return node_cost_under(bound, 0, histogram);
+std::optional<uint64_t> cost_under(const dsl::BoundProgram& bound, const Histogram& histogram, uint32_t node) {
+  return node_cost_under(bound, node, histogram);
 }
 
 std::optional<Completed> complete_order0(const Expr& structure, const Histogram& histogram, uint64_t frame_words,
@@ -304,9 +323,10 @@ std::optional<Completed> complete_order0(const Expr& structure, const Histogram&
   return order0(structure, histogram, frames_for(histogram.total(), frame_words), limit);
 }
 
-std::optional<Completed> complete_sampled(const Expr& structure, std::span<const bits::ConstWords> frames) {
+std::optional<Completed> complete_sampled(const Expr& structure, std::span<const bits::ConstWords> frames,
+                                          uint64_t limit, bool quick) {
   if (frames.empty()) return std::nullopt;
-  if (structure.op == dsl::OpId::literal) return sampled_literal(structure, frames);
+  if (structure.op == dsl::OpId::literal) return sampled_literal(structure, frames, limit, quick);
   const unsigned width = frames.front().width;
   const auto& spec = dsl::spec_of(structure.op);
   dsl::Node node;
@@ -314,13 +334,13 @@ std::optional<Completed> complete_sampled(const Expr& structure, std::span<const
   Completed out{{structure.op, structure.params, {}}, 0};
   dsl::WordList list;
   if (spec.slot == dsl::SlotKind::word_list) {
-    auto words = spec.choose_words(node, histogram_of_all(frames));
+    auto words = spec.choose_words(node, count_all(frames));
     if (!words) return std::nullopt;
     list.words = std::move(*words);
     out.cost += dsl::store_word_list(list.words).size() * 8 * kBit;
   }
   if (structure.children.empty()) {
-    const auto histogram = histogram_of_all(frames);
+    const auto histogram = count_all(frames);
     if (histogram.counts.size() != 1 || histogram.counts[0].first != structure.params[0]) return std::nullopt;
     return out;
   }
@@ -336,7 +356,8 @@ std::optional<Completed> complete_sampled(const Expr& structure, std::span<const
   for (size_t i = 0; i < structure.children.size(); ++i) {
     std::vector<bits::ConstWords> streams;
     for (auto& children : below) streams.push_back(children[i].view());
-    auto done = complete_sampled(structure.children[i], streams);
+    if (out.cost >= limit) return std::nullopt;
+    auto done = complete_sampled(structure.children[i], streams, limit == kNever ? limit : limit - out.cost, quick);
     if (!done) return std::nullopt;
     out.cost += done->cost;
     out.expr.children.push_back(std::move(done->expr));

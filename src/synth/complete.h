@@ -25,8 +25,10 @@ struct Completed {
 // `limit` or more is of no interest and gives nullopt early.
 std::optional<Completed> complete_order0(const dsl::Expr& structure, const codec::Histogram& histogram,
                                          uint64_t frame_words, uint64_t limit = UINT64_MAX);
-// `frames`: sample windows, each standing for a frame. All of one width.
-std::optional<Completed> complete_sampled(const dsl::Expr& structure, std::span<const bits::ConstWords> frames);
+// `frames`: sample windows, each standing for a frame. All of one width. `limit`: as above; what comes near it may be
+// returned nevertheless. `quick`: a fast run stands for zstd.
+std::optional<Completed> complete_sampled(const dsl::Expr& structure, std::span<const bits::ConstWords> frames,
+                                          uint64_t limit = UINT64_MAX, bool quick = false);
 
 // Whether a stream repeats itself enough for zstd to find something that order-0 codecs do not see. Streams too short
 // to waste time on always may.
@@ -46,6 +48,7 @@ uint64_t least_literal_cost(const codec::Histogram& histogram, uint64_t frame_wo
 
 // Cost of a stream with these statistics under a one-region program and tables that exist already (tables and frames
 // free); nullopt when they cannot express it or statistics do not reach every literal.
-std::optional<uint64_t> cost_under(const dsl::BoundProgram& bound, const codec::Histogram& histogram);
+std::optional<uint64_t> cost_under(const dsl::BoundProgram& bound, const codec::Histogram& histogram,
+                                   uint32_t node = 0);
 
 }  // namespace brevis::synth

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 
+#include "dsl/encode.h"
 #include "dsl/op.h"
+#include "dsl/verify.h"
 
 namespace brevis::synth {
 namespace {
@@ -28,14 +31,6 @@ Expr constant(uint64_t value) { return {OpId::constant, {value}, {}}; }
 Expr rank(uint64_t size) { return {OpId::rank, {size}, {lit(), lit(), lit()}}; }
 Expr palette(uint64_t size) { return {OpId::palette, {size}, {lit()}}; }
 
-Histogram sparse(unsigned bits, std::span<const uint64_t> dense) {
-  Histogram histogram{bits, {}};
-  histogram.counts.reserve(dense.size() - static_cast<size_t>(std::count(dense.begin(), dense.end(), 0u)));
-  for (size_t v = 0; v < dense.size(); ++v)
-    if (dense[v] != 0) histogram.counts.emplace_back(v, dense[v]);
-  return histogram;
-}
-
 }  // namespace
 
 bool is_incompressible(const Expr& expr) {
@@ -46,44 +41,33 @@ bool is_incompressible(const Expr& expr) {
 
 Fields::Fields(const StreamStats& stats, uint64_t frame_words) : stats_(stats), frame_words_(frame_words) {}
 
-// From the narrowest field known that holds all of it; the dense counts of the top bits are always there.
-void Fields::fold(Key key, Field& into) const {
+// From the narrowest field known that holds all of it; that of all top bits is always there.
+Histogram Fields::folded(Key key) const {
   const auto [from_top, bits] = key;
   Key wider{0, stats_.top_bits()};
-  std::span<const uint64_t> from = stats_.top;
+  const Histogram* from = &stats_.top;
   for (const auto& [other, field] : fields_) {
-    if (field.dense.empty() || other.first > from_top || other.first + other.second < from_top + bits) continue;
-    if (other.second < wider.second) wider = other, from = field.dense;
+    if (other.first > from_top || other.first + other.second < from_top + bits) continue;
+    if (other.first + other.second > stats_.top_bits()) continue;
+    if (other.second < wider.second) wider = other, from = field.histogram;
   }
-  const size_t size = size_t{1} << bits, group = size_t{1} << (wider.first + wider.second - from_top - bits);
-  into.dense.assign(size, 0);
-  for (const uint64_t* at = from.data(); at != from.data() + from.size();) {
-    if (group == 1) {
-      for (size_t v = 0; v < size; ++v) into.dense[v] += at[v];
-      at += size;
-      continue;
-    }
-    for (size_t v = 0; v < size; ++v, at += group) {
-      uint64_t sum = 0;
-      for (size_t i = 0; i < group; ++i) sum += at[i];
-      into.dense[v] += sum;
-    }
-  }
+  return fold(*from, from_top - wider.first, bits);
 }
 
 Fields::Field& Fields::field(unsigned from_top, unsigned bits) {
   const Key key{from_top, bits};
   if (const auto at = fields_.find(key); at != fields_.end()) return at->second;
-  Field made;
+  Histogram own;
+  const bool all = bits == stats_.top_bits() && from_top == 0;
   if (from_top + bits > stats_.top_bits()) {
-    made.histogram = stats_.low_byte((from_top - stats_.top_bits()) / 8);
-  } else if (bits == stats_.top_bits()) {
-    made.histogram = sparse(bits, stats_.top);
-  } else {
-    fold(key, made);
-    made.histogram = sparse(bits, made.dense);
+    own = stats_.low_byte((from_top - stats_.top_bits()) / 8);
+  } else if (!all) {
+    own = folded(key);
   }
-  return fields_.emplace(key, std::move(made)).first->second;
+  Field& made = fields_[key];  // nodes of a map stay where they are
+  made.own = std::move(own);
+  made.histogram = all ? &stats_.top : &made.own;
+  return made;
 }
 
 const Histogram& Fields::histogram(unsigned from_top, unsigned bits) { return *field(from_top, bits).histogram; }
@@ -202,6 +186,64 @@ std::optional<uint64_t> cost_by_stats(const Expr& expr, Fields& fields) {
     from_top += width;
   }
   return cost;
+}
+
+std::optional<uint64_t> cost_under(const dsl::BoundProgram& bound, Fields& fields) {
+  const dsl::Node& root = bound.program().nodes()[0];
+  if (root.op != OpId::merge) return cost_under(bound, fields.histogram(0, fields.stats().top_bits()));
+  uint64_t cost = 0;
+  unsigned from_top = 0;
+  for (size_t i = 0; i < root.children.size(); ++i) {
+    const auto width = static_cast<unsigned>(root.params[i]);
+    const Histogram* field = fields.known(from_top, width);
+    if (field == nullptr) return std::nullopt;
+    const auto part = cost_under(bound, *field, root.children[i]);
+    if (!part) return std::nullopt;
+    cost += *part;
+    from_top += width;
+  }
+  return cost;
+}
+
+namespace {
+
+// Adds the tables of a field coded by `expr`; false where its histogram does not tell them.
+Result<bool> add_tables_of(const Expr& expr, unsigned width, const Histogram& histogram, std::vector<ByteVector>& out) {
+  const auto program = dsl::build(width, expr);
+  if (!program) return false;
+  if (program->slots().empty()) return complete_order0(expr, histogram, 0).has_value();
+  if (program->regions().size() != 1 || program->regions()[0].root != 0) return false;
+  BREVIS_ASSIGN(auto estimated, dsl::estimate(*program, 0, histogram));
+  if (!estimated) return false;
+  std::move(estimated->tables.begin(), estimated->tables.end(), std::back_inserter(out));
+  return true;
+}
+
+}  // namespace
+
+Result<std::optional<std::vector<ByteVector>>> tables_by_stats(const Expr& expr, Fields& fields) {
+  using Tables = std::optional<std::vector<ByteVector>>;
+  const StreamStats& stats = fields.stats();
+  std::vector<ByteVector> out;
+  if (expr.op != OpId::merge) {
+    if (stats.low_bytes() != 0) return Tables();
+    const unsigned width = stats.top_bits();
+    BREVIS_ASSIGN(const bool known, add_tables_of(expr, width, fields.histogram(0, width), out));
+    return known ? Tables(std::move(out)) : Tables();
+  }
+  unsigned from_top = 0;
+  for (size_t i = 0; i < expr.children.size(); ++i) {
+    const auto width = static_cast<unsigned>(expr.params[i]);
+    bool known = false;
+    if (const Histogram* field = fields.known(from_top, width)) {
+      BREVIS_ASSIGN(known, add_tables_of(expr.children[i], width, *field, out));
+    } else {
+      known = is_incompressible(expr.children[i]);
+    }
+    if (!known) return Tables();
+    from_top += width;
+  }
+  return Tables(std::move(out));
 }
 
 uint64_t entropy_by_stats(Fields& fields) {

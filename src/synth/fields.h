@@ -19,6 +19,8 @@ class Fields {
  public:
   // `frame_words`: as for complete_order0.
   Fields(const StreamStats& stats, uint64_t frame_words);
+  Fields(const Fields&) = delete;
+  Fields& operator=(const Fields&) = delete;
 
   const StreamStats& stats() const { return stats_; }
   uint64_t frame_words() const { return frame_words_; }
@@ -36,8 +38,8 @@ class Fields {
 
  private:
   struct Field {
-    std::vector<uint64_t> dense;  // counts by word; of top bits only
-    std::optional<codec::Histogram> histogram;
+    codec::Histogram own;
+    const codec::Histogram* histogram = nullptr;  // own, or the statistics' own of all top bits
     std::optional<uint64_t> entropy, least;
     std::vector<uint64_t> others;  // by kRankSizes: how many words are in no rank
     std::optional<Completed> best;
@@ -46,7 +48,7 @@ class Fields {
   using Key = std::pair<unsigned, unsigned>;  // from_top, bits
 
   Field& field(unsigned from_top, unsigned bits);
-  void fold(Key key, Field& into) const;
+  codec::Histogram folded(Key key) const;
   void count_others(Field& field) const;
   uint64_t least_of(const Field& field) const;
   std::optional<Completed> search(const Field& field, uint64_t limit) const;
@@ -59,6 +61,11 @@ class Fields {
 // Costs, as in complete.h, of a completed structure for the whole stream as far as its statistics reach: the fields of
 // a merge that are known, and incompressible rests. nullopt for other structures.
 std::optional<uint64_t> cost_by_stats(const dsl::Expr& expr, Fields& fields);
+// Cost of the words under tables that are at hand, payload only; nullopt when one is not in them, or statistics do not
+// tell.
+std::optional<uint64_t> cost_under(const dsl::BoundProgram& bound, Fields& fields);
+// Tables of a completed structure's slots, without a look at the words; nullopt where statistics do not reach them.
+Result<std::optional<std::vector<ByteVector>>> tables_by_stats(const dsl::Expr& expr, Fields& fields);
 // What no coding of the fields known can beat.
 uint64_t entropy_by_stats(Fields& fields);
 

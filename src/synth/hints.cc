@@ -79,7 +79,7 @@ Result<Look> look(const Stream& stream) {
 Hints take_hints(const Look& seen, const StreamStats& stats) {
   bool repeats = repeats_itself(seen.views);
   if (!repeats && stats.width > 16) repeats = repeats_itself(top_halves(seen.views).views);
-  return {repeats, hint_of_deltas(seen.views), stats.top[0] >= stats.words / kZerosOf};
+  return {repeats, hint_of_deltas(seen.views), stats.top_count(0) >= stats.words / kZerosOf};
 }
 
 }  // namespace brevis::synth

@@ -65,8 +65,14 @@ void extend(Fields& known, const Ranked& fields, std::vector<Ranked>& out) {
 
 // A cut into fields of these widths, most significant first; nullopt when its top bits cost `limit` or more.
 std::optional<Cut> split(Fields& known, const std::vector<unsigned>& widths, uint64_t limit) {
-  uint64_t least = 0;
+  uint64_t least = 0, entropy = 0;
   unsigned from_top = 0;
+  for (const unsigned width : widths) {
+    entropy += known.entropy(from_top, width);
+    from_top += width;
+    if (entropy >= limit) return std::nullopt;
+  }
+  from_top = 0;
   for (const unsigned width : widths) {
     least += known.least(from_top, width);
     from_top += width;

@@ -11,10 +11,11 @@ namespace brevis::synth {
 namespace {
 
 constexpr uint64_t kLeastWords = 2048;
-constexpr uint64_t kWindowWords = 8192, kWindows = 8;  // streams up to twice that are looked at whole
-constexpr uint64_t kStepBits = 5;                      // what a step costs, roughly
-constexpr uint64_t kLeastGainOf = 64;                  // a sample has to promise one bit for so many words
-constexpr unsigned kJointBits = 2;                     // of the mantissa, coded with the exponent
+constexpr uint64_t kWindowWords = 8192, kWindows = 8;      // streams up to that are looked at whole
+constexpr uint64_t kStepBits = 5;                          // what a step costs, roughly
+constexpr uint64_t kGlanceWords = 512, kGlanceGainOf = 4;  // few words flatter
+constexpr uint64_t kLeastGainOf = 64;                      // a sample has to promise one bit for so many words
+constexpr unsigned kJointBits = 2;                         // of the mantissa, coded with the exponent
 
 dsl::Node node_of(const Stream& stream, std::vector<uint64_t> params) {
   return {dsl::OpId::offset, static_cast<uint8_t>(stream.width), std::move(params), {1}};
@@ -26,13 +27,13 @@ struct Sample {
   uint64_t words = 0;
 };
 
-Result<Sample> draw(const Stream& stream) {
-  const bool whole = stream.words <= 2 * kWindows * kWindowWords;
-  const uint64_t windows = whole ? (stream.words + kWindowWords - 1) / kWindowWords : kWindows;
+Result<Sample> draw(const Stream& stream, uint64_t size) {
+  const bool whole = stream.words <= kWindows * size;
+  const uint64_t windows = whole ? (stream.words + size - 1) / size : kWindows;
   Sample sample;
   for (uint64_t w = 0; w < windows; ++w) {
-    const uint64_t first = whole ? w * kWindowWords : (stream.words - kWindowWords) / (windows - 1) * w;
-    sample.owned.emplace_back(stream.width, std::min(kWindowWords, stream.words - first));
+    const uint64_t first = whole ? w * size : (stream.words - size) / (windows - 1) * w;
+    sample.owned.emplace_back(stream.width, std::min(size, stream.words - first));
     BREVIS_TRY(stream.read(first, sample.owned.back().words()));
     sample.windows.push_back({first, sample.owned.back().view()});
     sample.words += sample.owned.back().count();
@@ -105,11 +106,11 @@ bool offset_suits(const Stream& stream, const std::vector<uint64_t>& params) {
                      [&](const dsl::Proposal& proposal) { return proposal.params == params; });
 }
 
-Result<std::optional<std::vector<uint64_t>>> promising_offset(const Stream& stream) {
+Result<std::optional<std::vector<uint64_t>>> promising_offset(const Stream& stream, bool at_a_glance) {
   std::optional<std::vector<uint64_t>> best;
   const std::vector<dsl::Proposal> proposals = proposals_for(stream);
   if (proposals.empty()) return best;
-  BREVIS_ASSIGN(const Sample sample, draw(stream));
+  BREVIS_ASSIGN(const Sample sample, draw(stream, at_a_glance ? kGlanceWords : kWindowWords));
   FieldCost plain(dtype_info(stream.dtype));
   for (const dsl::Window& window : sample.windows) plain.add(window.words);
   // In 1/256 bits of the whole stream.
@@ -117,7 +118,7 @@ Result<std::optional<std::vector<uint64_t>>> promising_offset(const Stream& stre
     return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * stream.words / sample.words);
   };
   uint64_t least = whole(plain.cost());
-  least -= std::min(least, stream.words * 256 / kLeastGainOf);
+  least -= std::min(least, stream.words * 256 / (at_a_glance ? kGlanceGainOf : kLeastGainOf));
   for (size_t i = 0; i < proposals.size(); ++i) {
     const auto cost = cost_after(stream, sample, proposals[i].params);
     if (!cost) continue;

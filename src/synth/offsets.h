@@ -12,7 +12,7 @@
 namespace brevis::synth {
 
 // Parameters of the offset that does best on a sample, nullopt where none promises anything.
-Result<std::optional<std::vector<uint64_t>>> promising_offset(const Stream& stream);
+Result<std::optional<std::vector<uint64_t>>> promising_offset(const Stream& stream, bool at_a_glance = false);
 
 // Whether an offset of these parameters is one of those that the stream's shape suggests.
 bool offset_suits(const Stream& stream, const std::vector<uint64_t>& params);

@@ -14,6 +14,7 @@ constexpr Effort kDense{.limits = {.expansions = 400, .keep = 6},
                         .work_per_byte_256 = 128,
                         .first_work = uint64_t{64} << 20,
                         .bonus_work = uint64_t{16} << 20,
+                        .plain_after = 0,
                         .prior_streams = 6};
 constexpr Effort kBalanced{.limits = {.expansions = 60, .keep = 3},
                            .window_words = 2048,

@@ -18,19 +18,21 @@ enum class Profile : uint8_t { dense, balanced, fast };
 
 struct Effort {
   SearchLimits limits;
-  uint64_t lambda = kLambdaOne;    // price of decode time
-  uint64_t windows = 8;            // of the sample that is searched
-  uint64_t window_words = 4096;    // at least; whole rows where they fit
-  uint64_t rerank_frames = 2;      // encoded for real, a candidate each
-  size_t rerank = 1;               // candidates besides the known one
-  uint64_t gain_of = 512;          // what the sample must promise before a candidate is trained: 1/gain_of
-  bool any_stream = false;         // search also where the order of words seems to tell nothing
-  uint64_t least_bytes = 0;        // shorter streams are not searched
-  uint64_t work_per_byte_256 = 0;  // budget that a stream brings along, words a byte, 1/256
-  uint64_t first_work = 0;         // budget that a file starts with, words
-  uint64_t bonus_work = 0;         // and what a search that found something earns
-  size_t prior_streams = 0;        // searched ahead to learn a prior
-  uint64_t prior_factor = 4;       // with that many times the expansions
+  uint64_t lambda = kLambdaOne;       // price of decode time
+  uint64_t windows = 8;               // of the sample that is searched
+  uint64_t window_words = 4096;       // at least; whole rows where they fit
+  uint64_t structure_words = 131072;  // on which structures are priced that statistics cannot price
+  uint64_t rerank_frames = 2;         // encoded for real, a candidate each
+  size_t rerank = 1;                  // candidates besides the known one
+  uint64_t gain_of = 512;             // what the sample must promise before a candidate is trained: 1/gain_of
+  bool any_stream = false;            // search also where the order of words seems to tell nothing
+  uint64_t least_bytes = 0;           // shorter streams are not searched
+  uint64_t work_per_byte_256 = 0;     // budget that a stream brings along, words a byte, 1/256
+  uint64_t first_work = 0;            // budget that a file starts with, words
+  uint64_t bonus_work = 0;            // and what a search that found something earns
+  unsigned plain_after = 2;           // so many plain mates in a row say that the next one is plain, too; 0: none do
+  size_t prior_streams = 0;           // searched ahead to learn a prior
+  uint64_t prior_factor = 4;          // with that many times the expansions
 };
 
 const Effort& effort_of(Profile profile);

@@ -13,6 +13,7 @@ constexpr uint64_t kRowsAtLeast = 4;  // of a window, where rows are short enoug
 constexpr uint64_t kRowsUpTo = 4;     // times the usual window
 
 constexpr uint64_t kOrderWords = 1024;  // of a window, for closeness
+constexpr uint64_t kOrderPairs = 512;   // of a window
 constexpr uint64_t kOrderWindows = 4;   // evenly among those drawn
 constexpr uint64_t kCloserOf = 32;      // closer by one bit in so many
 constexpr uint64_t kLeastPairs = 256;   // fewer say nothing
@@ -22,12 +23,19 @@ struct Spread {
   uint64_t bits = 0, pairs = 0;
 
   void add(bits::ConstWords words, size_t stride) {
-    const uint64_t mask = bits::low_mask(words.width);
-    for (size_t i = stride; i < words.count; ++i) {
-      const uint64_t up = (words.at(i) - words.at(i - stride)) & mask, down = (0 - up) & mask;
-      bits += static_cast<uint64_t>(std::bit_width(std::min(up, down)));
-      ++pairs;
-    }
+    if (stride >= words.count) return;
+    const size_t n = std::min<size_t>(words.count - stride, kOrderPairs);
+    bits::visit_lane(words.width, [&]<class T>(T) {
+      const T mask = static_cast<T>(bits::low_mask(words.width));
+      const T* at = words.as<T>().data();
+      uint64_t sum = 0;
+      for (size_t i = 0; i < n; ++i) {
+        const T up = static_cast<T>((at[i + stride] - at[i]) & mask), down = static_cast<T>((T{0} - up) & mask);
+        sum += static_cast<uint64_t>(std::bit_width(std::min(up, down)));
+      }
+      bits += sum;
+    });
+    pairs += n;
   }
 };
 
@@ -58,6 +66,23 @@ bool shows_order(const Stream& stream, const Drawn& drawn) {
   }
   if (far.pairs < kLeastPairs) return true;
   return std::any_of(strides.begin(), strides.end(), [&](size_t stride) { return close_at(looked, stride, far); });
+}
+
+Result<bool> seems_ordered(const Stream& stream) {
+  constexpr uint64_t kWords = 1024, kWindows = 4;
+  const uint64_t size = std::min(kWords, stream.words), windows = stream.words < kWords * kWindows ? 1 : kWindows;
+  std::vector<bits::OwnedWords> store;
+  std::vector<bits::ConstWords> views;
+  Spread far;
+  for (uint64_t w = 0; w < windows; ++w) {
+    store.emplace_back(stream.width, size);
+    BREVIS_TRY(stream.read(windows == 1 ? 0 : (stream.words - size) / (windows - 1) * w, store.back().words()));
+    views.push_back(store.back().view());
+    far.add(views.back(), size / 2 | 1);
+  }
+  if (far.pairs < kLeastPairs) return true;
+  const uint64_t row = stream.shape.size() < 2 ? 1 : stream.shape.back();
+  return close_at(views, 1, far) || (row > 1 && row <= kWords / 2 && close_at(views, row, far));
 }
 
 Result<Drawn> draw_sample(const Stream& stream, uint64_t frame_words, const Effort& effort) {

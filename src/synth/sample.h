@@ -21,6 +21,8 @@ Result<Drawn> draw_sample(const Stream& stream, uint64_t frame_words, const Effo
 // words closer to one before them (the neighbour, the row above) than to any other. Where it tells nothing the known
 // programs, which order-0 statistics choose, leave a search hardly anything to find.
 bool shows_order(const Stream& stream, const Drawn& drawn);
+// The same asked of a few thousand words only, of the nearest neighbours alone.
+Result<bool> seems_ordered(const Stream& stream);
 
 // The pool of a sample; `stream` outlives it.
 TargetPool pool_for(const Stream& stream, uint64_t frame_words, const Drawn& drawn, const SearchOptions& options);

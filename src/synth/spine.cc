@@ -14,6 +14,7 @@ constexpr uint64_t kChunkWords = 1u << 17;
 constexpr uint64_t kLookWords = 64;     // at each place of a first look
 constexpr uint64_t kLookPlaces = 8;     // of each piece
 constexpr size_t kMaxChildren = 16;     // of an operator that is proposed
+constexpr uint64_t kNearOf = 1024;      // costs that samples do not tell apart
 constexpr uint64_t kSplitGainOf = 256;  // what cutting a stream up must promise
 
 // Regions of an expression in program order, also those below other skeleton nodes.
@@ -193,11 +194,20 @@ std::optional<dsl::Expr> outline_of(const Production& production, unsigned width
   return std::nullopt;
 }
 
-// What the regions cost as plain literals, from samples; saved words are free.
-// nullopt where nothing is saved and no region looks constant: other cuts seldom win and are dear to price.
-Result<std::optional<uint64_t>> literal_cost(const Regions& regions, uint64_t frame_words,
-                                             const SearchOptions& options) {
-  uint64_t sum = 0;
+// What the regions cost as plain literals, from samples, and how many words cost nothing.
+struct Rough {
+  uint64_t cost, free;
+  // As cheap as samples can tell, the more words are free the better.
+  bool beats(const Rough& other) const {
+    if (cost + cost / kNearOf < other.cost) return true;
+    return cost <= other.cost + other.cost / kNearOf && (free != other.free ? free > other.free : cost < other.cost);
+  }
+};
+
+// Saved words are free. nullopt where nothing is saved and no region looks constant: other cuts seldom win and are dear
+// to price.
+Result<std::optional<Rough>> literal_cost(const Regions& regions, uint64_t frame_words, const SearchOptions& options) {
+  Rough sum{0, regions.saved()};
   bool promising = regions.saved() != 0;
   for (size_t r = 0; r < regions.count() && !promising; ++r) {
     const Stream region = regions.region(r);
@@ -210,16 +220,18 @@ Result<std::optional<uint64_t>> literal_cost(const Regions& regions, uint64_t fr
       return true;
     });
   }
-  if (!promising) return std::optional<uint64_t>{};
+  if (!promising) return std::optional<Rough>{};
   for (size_t r = 0; r < regions.count(); ++r) {
     const Stream region = regions.region(r);
     if (region.words == 0) continue;
     BREVIS_ASSIGN(const Drawn drawn, draw_sample(region, frame_words, *options.effort));
     TargetPool pool = pool_for(region, frame_words, drawn, options);
-    sum += pool.histogram(TargetPool::kRoot).counts.size() == 1 ? kNodeCost : pool.leaf(TargetPool::kRoot).cost;
+    const bool constant = pool.histogram(TargetPool::kRoot).counts.size() == 1;
+    sum.cost += constant ? kNodeCost : pool.leaf(TargetPool::kRoot).cost;
+    if (constant) sum.free += region.words;
     options.budget->spend(pool.work());
   }
-  return std::optional<uint64_t>(sum);
+  return std::optional(sum);
 }
 
 }  // namespace
@@ -227,9 +239,16 @@ Result<std::optional<uint64_t>> literal_cost(const Regions& regions, uint64_t fr
 Result<std::optional<Choice>> best_skeleton(const Stream& stream, uint64_t frame_words, uint64_t known,
                                             const SearchOptions& options, const ChooseRegion& choose_region) {
   BREVIS_ASSIGN(const Drawn drawn, draw_sample(stream, frame_words, *options.effort));
-  TargetPool pool = pool_for(stream, frame_words, drawn, options);
-  const auto productions = options.grammar->skeleton(pool.target(TargetPool::kRoot));
-  std::optional<std::pair<uint64_t, dsl::Expr>> best;
+  dsl::Target target{stream.width, stream.dtype, stream.words, stream.shape, drawn.windows, nullptr};
+  // All that a skeleton needs to know of counts is whether there are several words.
+  codec::Histogram histogram{stream.width, {{drawn.windows.front().words.at(0), 1}}};
+  for (const dsl::Window& window : drawn.windows)
+    for (size_t i = 0; i < window.words.count && histogram.counts.size() == 1; ++i)
+      if (window.words.at(i) != histogram.counts[0].first) histogram.counts.emplace_back(window.words.at(i), 1);
+  std::sort(histogram.counts.begin(), histogram.counts.end());
+  target.histogram = &histogram;
+  const auto productions = options.grammar->skeleton(target);
+  std::optional<std::pair<Rough, dsl::Expr>> best;
   for (const Production& production : productions) {
     const auto outline = outline_of(production, stream.width);
     if (!outline) continue;
@@ -240,13 +259,14 @@ Result<std::optional<Choice>> best_skeleton(const Stream& stream, uint64_t frame
     BREVIS_ASSIGN(const bool likely, regions->looks_true());
     if (!likely) continue;
     BREVIS_ASSIGN(const auto cost, literal_cost(*regions, frame_words, options));
-    if (cost && (!best || *cost < best->first)) best = {*cost, *outline};
+    if (cost && (!best || cost->beats(best->first))) best = {*cost, *outline};
   }
-  options.budget->spend(pool.work());
   if (!best) return std::optional<Choice>{};
 
+  TargetPool pool = pool_for(stream, frame_words, drawn, options);
+  options.budget->spend(pool.work());
   const uint64_t plain_cost = std::min(known, pool.leaf(TargetPool::kRoot).cost);
-  if (best->first + plain_cost / kSplitGainOf >= pool.leaf(TargetPool::kRoot).cost) return std::optional<Choice>{};
+  if (best->first.cost + plain_cost / kSplitGainOf >= pool.leaf(TargetPool::kRoot).cost) return std::optional<Choice>{};
   BREVIS_ASSIGN(auto choice, over_skeleton(stream, best->second, true, true, choose_region));
   if (!choice || choice->estimated_bytes * 8 * 256 >= known) return std::optional<Choice>{};
   return choice;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "synth/stats.h"
 
+#include <algorithm>
+#include <array>
+
+#include "dsl/histogram.h"
 #include "dsl/op.h"
 
 namespace brevis::synth {
@@ -25,26 +29,64 @@ bool in_cast_image(bits::ConstWords words, const dsl::Node& node) {
   return true;
 }
 
-// Two counters break the store-to-load chain of equal neighbours.
+// Counters that are zero between uses: most streams show few of the words that there may be, so clearing those costs
+// less than making counters anew.
+class Scratch {
+ public:
+  static Scratch& mine(size_t size) {
+    thread_local Scratch scratch;
+    if (scratch.counts_.size() < size) scratch.counts_.resize(size);
+    return scratch;
+  }
+
+  template <class T, class Key>
+  void add(std::span<const T> words, Key&& key) {
+    uint32_t* counts = counts_.data();
+    for (const T word : words) ++counts[key(word)];
+  }
+
+  // Appends what was counted of words below `size` and leaves zeros.
+  void take(size_t size, codec::Histogram& out) {
+    constexpr size_t kBlock = 16;
+    for (size_t at = 0; at < size; at += kBlock) {
+      const size_t n = std::min(kBlock, size - at);
+      uint32_t any = n != kBlock;
+      if (n == kBlock)
+        for (size_t i = 0; i < kBlock; ++i) any |= counts_[at + i];
+      if (any == 0) continue;
+      for (size_t i = at; i < at + n; ++i) {
+        if (counts_[i] == 0) continue;
+        out.counts.emplace_back(i, counts_[i]);
+        counts_[i] = 0;
+      }
+    }
+  }
+
+ private:
+  std::vector<uint32_t> counts_;
+};
+
 template <class T>
 void count_words(std::span<const T> words, StreamStats& stats) {
   const unsigned shift = stats.width - stats.top_bits();
-  const size_t size = stats.top.size();
+  const size_t size = size_t{1} << stats.top_bits();
+  Scratch& scratch = Scratch::mine(size);
+  scratch.add(words, [shift](T word) { return static_cast<size_t>(word >> shift); });
+  scratch.take(size, stats.top);
   T any = 0;
-  std::vector<uint32_t> other(size);
-  size_t i = 0;
-  for (; i + 2 <= words.size(); i += 2) {
-    ++stats.top[static_cast<size_t>(words[i] >> shift)];
-    ++other[static_cast<size_t>(words[i + 1] >> shift)];
-  }
-  if (i < words.size()) ++stats.top[static_cast<size_t>(words[i] >> shift)];
-  for (size_t v = 0; v < size; ++v) stats.top[v] += other[v];
   for (const T word : words) any = static_cast<T>(any | word);
-  for (unsigned byte = 0; byte < stats.low_bytes(); ++byte) {
-    uint64_t* counts = stats.low.data() + 256 * byte;
-    for (const T word : words) ++counts[(word >> (shift - 8 * (byte + 1))) & 0xff];
-  }
   stats.or_mask = any;
+  for (unsigned byte = 0; byte < stats.low_bytes(); ++byte) {
+    const unsigned down = shift - 8 * (byte + 1);
+    std::array<std::array<uint32_t, 256>, 2> counts{};
+    size_t i = 0;
+    for (; i + 2 <= words.size(); i += 2) {
+      ++counts[0][words[i] >> down & 0xff];
+      ++counts[1][words[i + 1] >> down & 0xff];
+    }
+    if (i < words.size()) ++counts[0][words[i] >> down & 0xff];
+    for (size_t v = 0; v < 256; ++v) stats.low[256 * byte + v] = uint64_t{counts[0][v]} + counts[1][v];
+  }
 }
 
 template <class T>
@@ -54,16 +96,70 @@ bool is_ramp(std::span<const T> words, T step, T mask) {
   return true;
 }
 
+using Counts = std::vector<std::pair<uint64_t, uint64_t>>;
+
+// Adds counts of ascending words to others.
+void add_sorted(Counts& to, const Counts& from) {
+  Counts sum;
+  sum.reserve(to.size() + from.size() / 4);
+  auto at = to.begin();
+  for (const auto& [word, count] : from) {
+    while (at != to.end() && at->first < word) sum.push_back(*at++);
+    if (at != to.end() && at->first == word) {
+      sum.emplace_back(word, count + at->second);
+      ++at;
+    } else {
+      sum.emplace_back(word, count);
+    }
+  }
+  sum.insert(sum.end(), at, to.end());
+  to = std::move(sum);
+}
+
 }  // namespace
 
-codec::Histogram StreamStats::field(unsigned from_top, unsigned bits) const {
-  codec::Histogram histogram{bits, {}};
+codec::Histogram fold(const codec::Histogram& histogram, unsigned from_top, unsigned bits) {
+  if (bits == histogram.width) return histogram;
+  codec::Histogram out{bits, {}};
+  const unsigned shift = histogram.width - from_top - bits;
+  if (from_top == 0) {  // order stays
+    for (const auto& [word, count] : histogram.counts) {
+      if (out.counts.empty() || out.counts.back().first != word >> shift)
+        out.counts.emplace_back(word >> shift, count);
+      else
+        out.counts.back().second += count;
+    }
+    return out;
+  }
   std::vector<uint64_t> dense(size_t{1} << bits);
-  const unsigned shift = top_bits() - from_top - bits;
-  for (size_t v = 0; v < top.size(); ++v) dense[(v >> shift) & (dense.size() - 1)] += top[v];
+  for (const auto& [word, count] : histogram.counts) dense[(word >> shift) & (dense.size() - 1)] += count;
   for (size_t v = 0; v < dense.size(); ++v)
-    if (dense[v] != 0) histogram.counts.emplace_back(v, dense[v]);
-  return histogram;
+    if (dense[v] != 0) out.counts.emplace_back(v, dense[v]);
+  return out;
+}
+
+codec::Histogram count_all(std::span<const bits::ConstWords> parts) {
+  const unsigned width = parts.front().width;
+  if (width > 16) {
+    dsl::Counter counter(width);
+    for (const auto& words : parts) counter.add(words);
+    return counter.histogram();
+  }
+  codec::Histogram out{width, {}};
+  const size_t size = size_t{1} << width;
+  Scratch& scratch = Scratch::mine(size);
+  for (const auto& words : parts)
+    bits::visit_lane(width,
+                     [&]<class T>(T) { scratch.add(words.as<T>(), [](T word) { return static_cast<size_t>(word); }); });
+  scratch.take(size, out);
+  return out;
+}
+
+codec::Histogram StreamStats::field(unsigned from_top, unsigned bits) const { return fold(top, from_top, bits); }
+
+uint64_t StreamStats::top_count(uint64_t value) const {
+  const auto at = std::lower_bound(top.counts.begin(), top.counts.end(), std::pair(value, uint64_t{0}));
+  return at == top.counts.end() || at->first != value ? 0 : at->second;
 }
 
 codec::Histogram StreamStats::low_byte(unsigned index) const {
@@ -77,7 +173,7 @@ StreamStats gather(bits::ConstWords words) {
   StreamStats stats;
   stats.width = words.width;
   stats.words = words.count;
-  stats.top.resize(size_t{1} << stats.top_bits());
+  stats.top.width = stats.top_bits();
   stats.low.resize(size_t{256} * stats.low_bytes());
   const size_t kinds = dsl::spec_of(dsl::OpId::cast).keywords.size();
   stats.cast_image.assign(kinds, false);
@@ -108,7 +204,7 @@ void append(StreamStats& stats, const StreamStats& next) {
   stats.words += next.words;
   stats.last = next.last;
   stats.or_mask |= next.or_mask;
-  for (size_t v = 0; v < stats.top.size(); ++v) stats.top[v] += next.top[v];
+  add_sorted(stats.top.counts, next.top.counts);
   for (size_t v = 0; v < stats.low.size(); ++v) stats.low[v] += next.low[v];
   for (size_t kind = 0; kind < stats.cast_image.size(); ++kind)
     stats.cast_image[kind] = stats.cast_image[kind] && next.cast_image[kind];

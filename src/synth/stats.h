@@ -4,7 +4,8 @@
 // a ramp, low bits never set, a float that was widened) that make some programs certain to express it. Facts hold for
 // the whole stream, never for a sample, so a program built on them cannot fail later.
 //
-// Threads: gather() is pure; StreamStats values are joined in stream order. Determinism: integers only.
+// Threads: gather() keeps scratch counters by thread; StreamStats values are joined in stream order. Determinism:
+// integers only.
 #pragma once
 
 #include <vector>
@@ -17,7 +18,7 @@ namespace brevis::synth {
 struct StreamStats {
   unsigned width = 8;
   uint64_t words = 0;
-  std::vector<uint64_t> top;  // how often each value of the top min(16, width) bits occurs
+  codec::Histogram top;       // how often each value of the top min(16, width) bits occurs
   std::vector<uint64_t> low;  // for every whole byte below those bits, from the highest down: 256 counts
   uint64_t or_mask = 0;       // bits set in some word
   uint64_t first = 0, last = 0;
@@ -27,6 +28,7 @@ struct StreamStats {
 
   unsigned top_bits() const { return width < 16 ? width : 16; }
   bool constant() const { return words > 0 && ramp && (step == 0 || words == 1); }
+  uint64_t top_count(uint64_t value) const;
   // Histogram of `bits` bits starting `from_top` bits below the top (from_top + bits <= top_bits()).
   codec::Histogram field(unsigned from_top, unsigned bits) const;
   unsigned low_bytes() const { return (width - top_bits()) / 8; }
@@ -34,6 +36,13 @@ struct StreamStats {
   codec::Histogram low_byte(unsigned index) const;
 };
 
+// `bits` bits of a histogram's words, `from_top` bits below the top of its width.
+codec::Histogram fold(const codec::Histogram& histogram, unsigned from_top, unsigned bits);
+
+// Words of all parts, of one width; fewer than 2^32.
+codec::Histogram count_all(std::span<const bits::ConstWords> parts);
+
+// words.count < 2^32.
 StreamStats gather(bits::ConstWords words);
 // Adds what comes right after in the stream. Widths are equal; an empty side is the other.
 void append(StreamStats& stats, const StreamStats& next);

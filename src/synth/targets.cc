@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "base/checksum.h"
-#include "dsl/histogram.h"
 #include "synth/complete.h"
 #include "synth/decode_cost.h"
+#include "synth/stats.h"
 
 namespace brevis::synth {
 namespace {
@@ -103,9 +103,7 @@ uint32_t TargetPool::intern(Entry entry) {
   const std::tuple key{hasher.digest(), entry.width, entry.dtype, entry.placed};
   const auto found = by_content_.find(key);
   if (found != by_content_.end()) return found->second;
-  dsl::Counter counter(entry.width);
-  for (const dsl::Window& window : entry.windows) counter.add(window.words);
-  entry.histogram = counter.histogram();
+  entry.histogram = count_all(views_of(entry.windows));
   work_ += entry.sampled;
   if (entry.width <= 16) work_ += uint64_t{1} << entry.width;  // counters of every word there may be
   held_ += bytes;

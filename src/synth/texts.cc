@@ -24,7 +24,7 @@ bool may_be_text(const StreamStats& stats) {
   uint64_t odd = 0, expected = 0,
            followers = 0;  // of the leading bytes of UTF-8: the bytes that follow, and those seen
   for (unsigned byte = 0; byte < 256; ++byte) {
-    const uint64_t count = stats.top[byte];
+    const uint64_t count = stats.top_count(byte);
     if (byte < 0x20) {
       if (byte != '\t' && byte != '\n' && byte != '\r') odd += count;
     } else if (byte == 0x7f || byte == 0xc0 || byte == 0xc1 || byte > 0xf4) {

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "synth/kin.h"
+
+#include <algorithm>
+
+#include "synth/sample.h"
+
+namespace brevis::synth {
+namespace {
+
+constexpr uint64_t kResemblanceOf = 16;  // of the entropy
+constexpr unsigned kDoubtEvery = 8;      // the 8th plain one in a row, the 64th, ... is looked at nevertheless
+
+}  // namespace
+
+Result<bool> is_plain(const Stream& stream, uint64_t entropy, const Kin& kin, unsigned after) {
+  if (after == 0 || kin.plain < after) return false;
+  unsigned doubt = kin.plain;
+  while (doubt % kDoubtEvery == 0) doubt /= kDoubtEvery;
+  if (doubt == 1) return false;
+  const uint64_t here = entropy / stream.words;
+  if (std::max(here, kin.entropy) - std::min(here, kin.entropy) > kin.entropy / kResemblanceOf) return false;
+  BREVIS_ASSIGN(const bool ordered, seems_ordered(stream));
+  return !ordered;
+}
+
+}  // namespace brevis::synth

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a stream's kin tell about it: whether a glance at it is enough.
+//
+// Errors:  those of reading the stream. Threads: pure. Determinism: integers only.
+#pragma once
+
+#include "synth/choose.h"
+
+namespace brevis::synth {
+
+// `entropy`: of the stream by its statistics. `after`: how many plain kin in a row are believed, 0 for none.
+Result<bool> is_plain(const Stream& stream, uint64_t entropy, const Kin& kin, unsigned after);
+
+}  // namespace brevis::synth
