@@ -2,6 +2,7 @@
 //
 // brevis-pack: files and model directories into archives. The command line of pack_files(); nothing here touches a
 // file.
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -303,11 +304,21 @@ int pack_main(int argc, char** argv) {
   return code;
 }
 
+// Buffers of a frame's size come and go by the thousand: given back to the kernel each time, their pages would be
+// cleared anew each time.
+void keep_freed_pages() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
+#endif
+}
+
 }  // namespace
 }  // namespace brevis::tools
 
 int main(int argc, char** argv) {
   using namespace brevis::tools;
   set_program_name("brevis-pack");
+  keep_freed_pages();
   return run_guarded([&] { return pack_main(argc, argv); });
 }

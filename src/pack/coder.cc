@@ -9,7 +9,7 @@
 #include "dsl/encode.h"
 #include "dsl/text.h"
 #include "dsl/verify.h"
-#include "synth/complete.h"
+#include "synth/fields.h"
 #include "synth/spine.h"
 #include "synth/table_sets.h"
 
@@ -19,17 +19,14 @@ namespace {
 constexpr uint64_t kDuplicateFrom = 4096;     // bytes; a reference costs about 30
 constexpr size_t kRecentChoices = 8;          // whose tables are tried on a new stream
 constexpr uint64_t kGuessOpaqueFrom = 65536;  // bytes; shorter opaque runs are taken as bytes
+constexpr uint64_t kTextFrom = 16384;         // bytes of a header; a choice costs as much as it saves
 constexpr uint64_t kScanBytes = 1u << 20;
-constexpr uint64_t kDriftParts = 4;      // parts of a long stream whose statistics are kept apart
-constexpr uint64_t kDriftFromParts = 4;  // in kScanBytes: shorter streams have one table
+constexpr uint64_t kAheadBytes = kScanBytes;  // longer streams have work for all workers in their parts
+constexpr size_t kAheadRecords = 8;           // scanned before their turn
+constexpr uint64_t kDriftParts = 4;           // parts of a long stream whose statistics are kept apart
+constexpr uint64_t kDriftFromParts = 4;       // in kScanBytes: shorter streams have one table
 
 dsl::Expr reference_to(uint64_t offset) { return {dsl::OpId::ref, {offset}, {}}; }
-
-// One frame read, encoded and, unless told otherwise, proved by decoding.
-struct EncodedFrame {
-  ByteVector stored;
-  bits::OwnedWords words;
-};
 
 Result<std::shared_ptr<const dsl::BoundProgram>> bind_sets(const synth::Choice& choice,
                                                            const std::vector<std::vector<ByteVector>>& sets) {
@@ -76,7 +73,11 @@ uint64_t bytes_of(const std::vector<ByteVector>& tables) {
 }  // namespace
 
 Coder::Coder(const Source& source, archive::Writer& writer, Pool& pool, CoderOptions options)
-    : source_(&source), writer_(&writer), pool_(&pool), options_(std::move(options)) {}
+    : source_(&source),
+      writer_(&writer),
+      pool_(&pool),
+      options_(std::move(options)),
+      queue_(pool, options_.window * std::max(options_.frame_bytes, kScanBytes)) {}
 
 Result<Coder::Scan> Coder::scan(const SpanStream& stream, unsigned width) const {
   struct Part {
@@ -148,13 +149,23 @@ Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& 
     BREVIS_ASSIGN(options.wanted,
                   dsl::parse_program("u" + std::to_string(plan.width()) + " = " + wanted->second, true));
   }
+  if (plan.kind == archive::SegmentKind::prefix && stream.bytes() >= kTextFrom) {
+    // Names and numbers, over and over.
+    options.search.reset();
+    BREVIS_ASSIGN(options.wanted, dsl::parse_program("u8 = literal(zstd)", true));
+  }
   width = plan.width();
   const std::tuple key{plan.dtype, plan.role, static_cast<unsigned>(std::bit_width(stream.bytes()))};
   const bool has_mates = plan.kind == archive::SegmentKind::tensor && !plan.bundle;
   const auto mate = has_mates ? mates_.find(key) : mates_.end();
   if (mate != mates_.end()) options.mate = mate->second;
+  const std::tuple kin_key{plan.dtype, plan.role, plan.shape.size()};
+  const auto kin = has_mates ? kin_.find(kin_key) : kin_.end();
+  if (kin != kin_.end()) options.kin = kin->second;
   BREVIS_ASSIGN(auto best, synth::choose(words_of(stream, plan.dtype, width, plan.shape), scan.stats, options));
   if (has_mates && best.mate) mates_.insert_or_assign(key, *best.mate);
+  if (has_mates && !best.frame_words.empty() && (best.kin || !best.shared))
+    kin_.insert_or_assign(kin_key, best.kin.value_or(synth::Kin{}));
   const bool guess = plan.kind == archive::SegmentKind::opaque && stream.bytes() >= kGuessOpaqueFrom &&
                      stream.bytes() % 4 == 0 && !best.frame_words.empty() && !best.settled;
   if (!guess) return best;
@@ -186,15 +197,14 @@ Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& ch
   const bool may_share =
       scan.parts.empty() && stats.width <= 16 && stats.width == choice.program->width() && !recent_.empty();
   if (may_share) {
-    const codec::Histogram histogram = stats.field(0, stats.width);
-    const auto own_cost = synth::cost_under(*bound, histogram);
+    synth::Fields fields(stats, 0);
+    const auto own_cost = synth::cost_under(*bound, fields);
     uint64_t best_cost = own_cost ? *own_cost + 8 * 256 * bytes_of(choice.tables) : 0;
     const Shared* best = nullptr;
     for (const Shared& shared : recent_) {
-      if (shared.choice.program->width() != choice.program->width()) continue;  // its tables are of other words
-      if (shared.choice.program->expr() != choice.program->expr()) continue;
-      BREVIS_ASSIGN(const auto other, bind_choice(choice, shared.choice.tables));
-      const auto cost = synth::cost_under(*other, histogram);
+      if (shared.bound->program().width() != choice.program->width()) continue;  // its tables are of other words
+      if (shared.bound->program().expr() != choice.program->expr()) continue;
+      const auto cost = synth::cost_under(*shared.bound, fields);
       if (cost && *cost < best_cost) {
         best_cost = *cost;
         best = &shared;
@@ -209,14 +219,13 @@ Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& ch
     own.emplace_back();
     for (const ByteVector& table : set) own.back().push_back(writer_->add_table(table));
   }
-  recent_.insert(recent_.begin(), Shared{choice, own});
+  recent_.insert(recent_.begin(), Shared{bound, own});
   if (recent_.size() > kRecentChoices) recent_.pop_back();
   return own;
 }
 
 Status Coder::encode_regions(const synth::Stream& stream, const synth::Choice& choice, const dsl::BoundProgram& bound,
                              const Digest& expected) {
-  if (is_one_region(*choice.program)) return encode_frames(stream, 0, choice.frame_words[0], bound, expected);
   const auto regions = synth::Regions::of(*choice.program, stream);
   if (!regions) return make_error(Errc::internal, "a skeleton does not fit the stream it was chosen for");
   BREVIS_ASSIGN(const auto truth, regions->is_true());
@@ -226,43 +235,46 @@ Status Coder::encode_regions(const synth::Stream& stream, const synth::Choice& c
   return {};
 }
 
+Result<EncodedFrame> Coder::encode_one(const synth::Stream& stream, uint32_t region, uint64_t first, uint64_t step,
+                                       const dsl::BoundProgram& bound,
+                                       const std::vector<archive::BaseSpan>* likes) const {
+  const auto of_frame = [&] { return ", frame " + std::to_string(first / step) + " of '" + source_->path() + "'"; };
+  EncodedFrame frame{{}, bits::OwnedWords(stream.width, std::min(step, stream.words - first))};
+  BREVIS_TRY(stream.read(first, frame.words.words()));
+  ByteVector base;
+  std::vector<ByteSpan> bases;
+  if (likes != nullptr) {
+    base.resize(frame.words.view().bytes());
+    BREVIS_TRY(options_.bases->read(*likes, first * (stream.width / 8), base));
+    bases = {base};
+  }
+  BREVIS_ASSIGN(const bool fits, dsl::encode_frame(bound, region, first, frame.words.view(), frame.stored, bases));
+  if (!fits) {
+    BREVIS_TRY(source_->unchanged());
+    return make_error(Errc::internal, "a program does not express the stream it was chosen for" + of_frame());
+  }
+  if (!options_.verify) return frame;
+  thread_local Arena arena;
+  arena.reset();
+  const auto original = frame.words.view().byte_span();
+  thread_local ByteVector decoded;
+  decoded.resize(original.size());
+  BREVIS_TRY(dsl::decode_frame(bound, region, first, frame.stored, decoded, arena, bases));
+  if (!std::equal(decoded.begin(), decoded.end(), original.begin()))
+    return make_error(Errc::internal,
+                      "a frame does not decode to what was encoded; nothing was written, please report "
+                      "this" +
+                          of_frame());
+  return frame;
+}
+
 Status Coder::encode_frames(const synth::Stream& stream, uint32_t region, uint64_t step, const dsl::BoundProgram& bound,
                             const Digest& expected, const std::vector<archive::BaseSpan>* likes) {
   const uint64_t frames = (stream.words + step - 1) / step;
   DigestHasher hasher;
   BREVIS_TRY(ordered_parallel<EncodedFrame>(
       *pool_, frames, options_.window,
-      [&](size_t i) -> Result<EncodedFrame> {
-        const uint64_t first = i * step;
-        EncodedFrame frame{{}, bits::OwnedWords(stream.width, std::min(step, stream.words - first))};
-        BREVIS_TRY(stream.read(first, frame.words.words()));
-        ByteVector base;
-        std::vector<ByteSpan> bases;
-        if (likes != nullptr) {
-          base.resize(frame.words.view().bytes());
-          BREVIS_TRY(options_.bases->read(*likes, first * (stream.width / 8), base));
-          bases = {base};
-        }
-        BREVIS_ASSIGN(const bool fits,
-                      dsl::encode_frame(bound, region, first, frame.words.view(), frame.stored, bases));
-        if (!fits) {
-          BREVIS_TRY(source_->unchanged());
-          return make_error(Errc::internal, "a program does not express the stream it was chosen for, frame " +
-                                                std::to_string(i) + " of '" + source_->path() + "'");
-        }
-        if (options_.verify) {
-          thread_local Arena arena;
-          arena.reset();
-          const auto original = frame.words.view().byte_span();
-          ByteVector decoded(original.size());
-          BREVIS_TRY(dsl::decode_frame(bound, region, first, frame.stored, decoded, arena, bases));
-          if (!std::equal(decoded.begin(), decoded.end(), original.begin()))
-            return make_error(Errc::internal, "frame " + std::to_string(i) + " of '" + source_->path() +
-                                                  "' does not decode to what was encoded; nothing was written, please "
-                                                  "report this");
-        }
-        return frame;
-      },
+      [&](size_t i) { return encode_one(stream, region, i * step, step, bound, likes); },
       [&](size_t, EncodedFrame frame) -> Status {
         hasher.update(frame.words.view().byte_span());
         BREVIS_TRY(writer_->append_frame(frame.stored));
@@ -282,56 +294,148 @@ Result<std::shared_ptr<const dsl::BoundProgram>> Coder::bind_record(
   return bind_sets(choice, tables);
 }
 
-Result<Coded> Coder::code(const RecordPlan& plan) {
-  std::vector<Range> spans;
-  for (const Member& member : plan.members) spans.push_back(member.span);
-  const SpanStream bytes(*source_, std::move(spans));
-  BREVIS_ASSIGN(const Scan scanned, scan(bytes, plan.width()));
-  BREVIS_ASSIGN(const auto equal, find_equal(bytes, scanned.digest, plan));
-  if (equal) return write_reference(*equal, plan, scanned.digest);
-  const uint64_t before = writer_->bytes_written();
-  const size_t tables = writer_->manifest().tables.size();
-  std::optional<Coded> related;
-  std::optional<synth::Choice> alone;
-  if (options_.bases != nullptr && plan.kind != archive::SegmentKind::prefix) {
-    BREVIS_ASSIGN(related, code_related(plan, bytes, scanned, alone));
-  }
-  Coded coded;
-  if (related) {
-    coded = std::move(*related);
-  } else {
-    BREVIS_ASSIGN(coded, code_stream(plan, bytes, scanned, std::move(alone)));
-  }
-  coded.bytes = writer_->bytes_written() - before;
+uint64_t Coder::table_bytes_from(size_t first) const {
+  uint64_t sum = 0;
   const auto& all = writer_->manifest().tables;
-  for (size_t i = tables; i < all.size(); ++i) coded.bytes += all[i].size();
-  return coded;
+  for (size_t i = first; i < all.size(); ++i) sum += all[i].size();
+  return sum;
 }
 
-Result<Coded> Coder::code_stream(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned,
-                                 std::optional<synth::Choice> alone) {
-  unsigned width = plan.width();
-  if (!alone) {
-    const auto start = std::chrono::steady_clock::now();
-    BREVIS_ASSIGN(alone, choose(bytes, plan, scanned, width));
-    planning_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-  const synth::Choice& choice = *alone;
-  const synth::Stream stream = words_of(bytes, plan.dtype, width, plan.shape);
+struct Coder::Job {
+  std::shared_ptr<SpanStream> bytes;
+  synth::Stream stream;  // of those bytes
+  synth::Choice choice;
+  std::shared_ptr<const dsl::BoundProgram> bound;
   archive::Record record;
-  BREVIS_ASSIGN(record.bindings, bind_tables(choice, scanned));
-  BREVIS_ASSIGN(const auto bound, bind_record(choice, record.bindings));
-  if (!choice.frame_words.empty()) {
-    BREVIS_TRY(encode_regions(stream, choice, *bound, scanned.digest));
+  DigestHasher hasher;
+  Coded coded;
+};
+
+Coder::Ahead Coder::open(const RecordPlan& plan) const {
+  std::vector<Range> spans;
+  for (const Member& member : plan.members) spans.push_back(member.span);
+  return {std::make_shared<SpanStream>(*source_, std::move(spans)), std::nullopt};
+}
+
+Result<Coder::Ahead> Coder::look_ahead(const RecordPlan& plan) const {
+  Ahead ahead = open(plan);
+  const uint64_t n = ahead.bytes->bytes();
+  if (n > kAheadBytes || n == 0) return ahead;
+  ByteVector all(n);
+  BREVIS_TRY(ahead.bytes->read(0, all));
+  const unsigned width = plan.width();
+  Scan scan;
+  scan.stats = synth::gather({all.data(), n / (width / 8), static_cast<uint8_t>(width)});
+  scan.digest = xxh3_128(all);
+  ahead.scan = std::move(scan);
+  ahead.bytes->hold(std::move(all));
+  return ahead;
+}
+
+Status Coder::of_plan(const RecordPlan& plan, Status status) {
+  if (status || failed_ || status.error().kind() == Errc::cancelled) return status;
+  failed_ = true;
+  return std::move(status).error().within("'" + source_->path() + "', " + plan.name);
+}
+
+Status Coder::code_all(const std::vector<RecordPlan>& plans, const Done& done) {
+  struct Looked {
+    Result<Ahead> ahead;
+  };
+  BREVIS_TRY(ordered_parallel<Looked>(
+      *pool_, plans.size(), kAheadRecords, [&](size_t at) -> Result<Looked> { return Looked{look_ahead(plans[at])}; },
+      [&](size_t at, Looked looked) -> Status {
+        if (!looked.ahead) return of_plan(plans[at], std::move(looked.ahead).error());
+        return of_plan(plans[at], code(plans[at], std::move(*looked.ahead),
+                                       [&done, at](Coded coded) { return done(at, std::move(coded)); }));
+      }));
+  return queue_.flush();
+}
+
+Status Coder::code(const RecordPlan& plan, Ahead ahead, const Finish& finish) {
+  if (!ahead.scan) {
+    BREVIS_ASSIGN(ahead.scan, scan(*ahead.bytes, plan.width()));
   } else if (options_.on_progress) {
-    BREVIS_TRY(options_.on_progress(bytes.bytes()));
+    BREVIS_TRY(options_.on_progress(0));
   }
-  record.program = writer_->add_program(choice.program);
-  record.words = stream.words;
-  record.frame_words = choice.frame_words;
-  record.digest = scanned.digest;
-  record.bundle = plan.bundle;
-  return Coded{writer_->add_record(std::move(record)), scanned.digest, false, 0, choice.trace, 0};
+  const Scan& scanned = *ahead.scan;
+  BREVIS_ASSIGN(const auto equal, find_equal(*ahead.bytes, scanned.digest, plan));
+  if (equal)
+    return queue_.then([this, &plan, finish, offset = *equal, digest = scanned.digest]() -> Status {
+      auto coded = write_reference(offset, plan, digest);
+      return of_plan(plan, coded ? finish(std::move(*coded)) : Status(std::move(coded).error()));
+    });
+  std::optional<synth::Choice> alone;
+  if (options_.bases != nullptr && plan.kind != archive::SegmentKind::prefix) {
+    BREVIS_TRY(queue_.flush());
+    const uint64_t before = writer_->bytes_written();
+    const size_t tables = writer_->manifest().tables.size();
+    BREVIS_ASSIGN(auto related, code_related(plan, *ahead.bytes, scanned, alone));
+    if (related) {
+      related->bytes = writer_->bytes_written() - before + table_bytes_from(tables);
+      return finish(std::move(*related));
+    }
+  }
+  return code_stream(plan, ahead, std::move(alone), finish);
+}
+
+Status Coder::code_stream(const RecordPlan& plan, const Ahead& ahead, std::optional<synth::Choice> alone,
+                          const Finish& finish) {
+  const Scan& scanned = *ahead.scan;
+  unsigned width = plan.width();
+  const auto start = std::chrono::steady_clock::now();
+  if (!alone) {
+    BREVIS_ASSIGN(alone, choose(*ahead.bytes, plan, scanned, width));
+  }
+  const auto job = std::make_shared<Job>();
+  job->bytes = ahead.bytes;
+  job->choice = std::move(*alone);
+  job->stream = words_of(*job->bytes, plan.dtype, width, plan.shape);
+  const size_t tables = writer_->manifest().tables.size();
+  BREVIS_ASSIGN(job->record.bindings, bind_tables(job->choice, scanned));
+  BREVIS_ASSIGN(job->bound, bind_record(job->choice, job->record.bindings));
+  planning_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  job->coded = Coded{0, scanned.digest, false, table_bytes_from(tables), job->choice.trace, 0};
+  job->record.words = job->stream.words;
+  job->record.frame_words = job->choice.frame_words;
+  job->record.digest = scanned.digest;
+  job->record.bundle = plan.bundle;
+  const bool needs_no_data = job->choice.frame_words.empty();
+  if (!needs_no_data && is_one_region(*job->choice.program)) {
+    BREVIS_TRY(queue_frames(plan, job));
+  } else if (!needs_no_data) {
+    BREVIS_TRY(queue_.flush());
+    const uint64_t before = writer_->bytes_written();
+    BREVIS_TRY(encode_regions(job->stream, job->choice, *job->bound, scanned.digest));
+    job->coded.bytes += writer_->bytes_written() - before;
+  }
+  return queue_.then([this, job, finish, needs_no_data]() -> Status {
+    if (needs_no_data && options_.on_progress) BREVIS_TRY(options_.on_progress(job->bytes->bytes()));
+    job->record.program = writer_->add_program(job->choice.program);
+    job->coded.record = writer_->add_record(std::move(job->record));
+    return finish(std::move(job->coded));
+  });
+}
+
+Status Coder::queue_frames(const RecordPlan& plan, const std::shared_ptr<Job>& job) {
+  const uint64_t step = job->choice.frame_words[0];
+  for (uint64_t first = 0; first < job->stream.words; first += step) {
+    const uint64_t bytes = std::min(step, job->stream.words - first) * (job->stream.width / 8);
+    BREVIS_TRY(queue_.push(
+        bytes, [this, job, first, step] { return encode_one(job->stream, 0, first, step, *job->bound); },
+        [this, job, &plan](Result<EncodedFrame> made) -> Status {
+          if (!made) return of_plan(plan, std::move(made).error());
+          const bits::ConstWords words = made->words.view();
+          job->hasher.update(words.byte_span());
+          job->coded.bytes += made->stored.size();
+          BREVIS_TRY(of_plan(plan, writer_->append_frame(made->stored)));
+          return options_.on_progress ? options_.on_progress(words.bytes()) : Status{};
+        }));
+  }
+  return queue_.then([this, job, &plan]() -> Status {
+    if (job->hasher.digest() != job->coded.digest) return of_plan(plan, source_->changed());
+    return {};
+  });
 }
 
 }  // namespace brevis::pack

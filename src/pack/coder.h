@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Coding one stream after the other into an archive: statistics, duplicate search, choice of program and tables, then
-// every frame encoded in parallel, decoded again and compared, and appended in order. Memory is bounded by the window
-// of frames in flight, whatever the stream's length.
+// every frame encoded in parallel, decoded again and compared, and appended in order. The caller's thread chooses, one
+// stream after the other, while workers take the statistics of the streams that follow and encode the frames of those
+// before. Memory is bounded by the window of frames in flight, whatever the streams' length.
 //
 // Errors:  changed (the second pass read other bytes than the first), internal (a frame that does not decode to what
 //          went in: nothing is written then), io, no_space, cancelled.
@@ -17,6 +18,7 @@
 #include "archive/writer.h"
 #include "base/threads.h"
 #include "bits/combine.h"
+#include "pack/frame_queue.h"
 #include "pack/records.h"
 #include "pack/relations.h"
 #include "pack/source.h"
@@ -47,8 +49,11 @@ struct Coded {
 
 class Coder {
  public:
+  using Done = std::function<Status(size_t at, Coded coded)>;
+
   Coder(const Source& source, archive::Writer& writer, Pool& pool, CoderOptions options);
-  Result<Coded> code(const RecordPlan& plan);
+  // Codes all plans in order; `done` hears of each, in order, on the calling thread. Errors name the plan.
+  Status code_all(const std::vector<RecordPlan>& plans, const Done& done);
   double planning_seconds() const { return planning_seconds_; }  // for people; decides nothing
 
  private:
@@ -58,9 +63,21 @@ class Coder {
     Digest digest;
   };
   struct Shared {  // a program and tables that an earlier stream used
-    synth::Choice choice;
+    std::shared_ptr<const dsl::BoundProgram> bound;
     std::vector<archive::Binding> bindings;
   };
+  // A stream on its way, held by its frames in flight.
+  struct Job;
+  struct Ahead {  // what was done about a stream before its turn; nothing for long ones
+    std::shared_ptr<SpanStream> bytes;
+    std::optional<Scan> scan;
+  };
+  using Finish = std::function<Status(Coded coded)>;
+  Ahead open(const RecordPlan& plan) const;
+  Result<Ahead> look_ahead(const RecordPlan& plan) const;
+  Status code(const RecordPlan& plan, Ahead ahead, const Finish& finish);
+  // An error gets the name of the plan that it is about: the first to pass here.
+  Status of_plan(const RecordPlan& plan, Status status);
   Result<Scan> scan(const SpanStream& stream, unsigned width) const;
   Result<std::optional<uint64_t>> find_equal(const SpanStream& stream, const Digest& digest, const RecordPlan& plan);
   Result<synth::Choice> choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan, unsigned& width);
@@ -70,8 +87,12 @@ class Coder {
   Status encode_frames(const synth::Stream& stream, uint32_t region, uint64_t step, const dsl::BoundProgram& bound,
                        const Digest& expected, const std::vector<archive::BaseSpan>* likes = nullptr);
   // `alone`: a choice that was made already.
-  Result<Coded> code_stream(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned,
-                            std::optional<synth::Choice> alone);
+  Status code_stream(const RecordPlan& plan, const Ahead& ahead, std::optional<synth::Choice> alone,
+                     const Finish& finish);
+  Status queue_frames(const RecordPlan& plan, const std::shared_ptr<Job>& job);
+  Result<EncodedFrame> encode_one(const synth::Stream& stream, uint32_t region, uint64_t first, uint64_t step,
+                                  const dsl::BoundProgram& bound,
+                                  const std::vector<archive::BaseSpan>* likes = nullptr) const;
   Result<std::shared_ptr<const dsl::BoundProgram>> bind_record(const synth::Choice& choice,
                                                                const std::vector<archive::Binding>& bindings) const;
   // coder_related.cc; nullopt: the stream is better off alone, by `alone` where that had to be looked at.
@@ -94,6 +115,7 @@ class Coder {
   Result<synth::Choice> choose_difference(const RecordPlan& plan, const Related& related);
   uint64_t default_frame_words(unsigned width) const;
   void align_frames(const RecordPlan& plan, synth::Choice& choice) const;
+  uint64_t table_bytes_from(size_t first) const;
   Result<Coded> write_reference(uint64_t offset, const RecordPlan& plan, const Digest& digest);
 
   const Source* source_;
@@ -102,10 +124,13 @@ class Coder {
   CoderOptions options_;
   std::map<std::pair<Digest, uint64_t>, std::vector<uint64_t>> seen_;  // (digest, bytes) -> offsets in the source
   std::vector<Shared> recent_;
+  FrameQueue queue_;
+  bool failed_ = false;  // and the error has its name
   double planning_seconds_ = 0;
   std::map<std::tuple<Dtype, std::string, unsigned>, synth::Mate> mates_;  // by dtype, role and log2 of the bytes
   // The same for differences, by their function, too.
   std::map<std::tuple<Dtype, std::string, unsigned, bits::Combine>, synth::Mate> difference_mates_;
+  std::map<std::tuple<Dtype, std::string, size_t>, synth::Kin> kin_;  // by dtype, role and number of axes
 };
 
 }  // namespace brevis::pack

@@ -283,6 +283,7 @@ Result<synth::Choice> Coder::choose_difference(const RecordPlan& plan, const Rel
                        related.difference.way.combine};
   const auto mate = plan.bundle ? difference_mates_.end() : difference_mates_.find(key);
   if (mate != difference_mates_.end()) options.mate = mate->second;
+  options.mate_decides = true;
   BREVIS_ASSIGN(synth::Choice choice, synth::choose(stream, stats, options));
   if (choice.shared) return choice;
   options.wanted = best_cut(stats, default_frame_words(stream.width));

@@ -297,26 +297,23 @@ Status pack_into(const FileContext& context, const FileJob& job, PackedFile& out
   Coder coder(source, writer, *context.pool, coder_options(context, job, writer, planning, reported));
   std::vector<Coded> coded;
   std::vector<Digest> digests;
-  for (const RecordPlan& plan : plans) {
-    auto one = coder.code(plan);
-    if (!one) {
-      const Error error = std::move(one).error();
-      return error.kind() == Errc::cancelled ? error : Error(error).within("'" + job.source + "', " + plan.name);
-    }
+  BREVIS_TRY(coder.code_all(plans, [&](size_t at, Coded one) -> Status {
+    const RecordPlan& plan = plans[at];
     for (const Twin& twin : plan.twins) {
       out.duplicate_tensors += 1;
       out.duplicate_bytes += twin.span.length;
       if (context.on_progress) BREVIS_TRY(context.on_progress(twin.span.length, 0));
     }
-    if (one->duplicate) {
+    if (one.duplicate) {
       out.duplicate_tensors += 1;
       out.duplicate_bytes += plan.bytes();
     }
-    if (options.describe) out.streams.push_back(describe(plan, *one, writer.manifest()));
-    out.base_bytes += one->base_bytes;
-    digests.push_back(one->digest);
-    coded.push_back(*one);
-  }
+    if (options.describe) out.streams.push_back(describe(plan, one, writer.manifest()));
+    out.base_bytes += one.base_bytes;
+    digests.push_back(one.digest);
+    coded.push_back(std::move(one));
+    return {};
+  }));
   add_segments(plans, coded, verdict, writer);
   out.planning_seconds += coder.planning_seconds();
   set_provenance(context, writer);

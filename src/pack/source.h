@@ -46,8 +46,11 @@ class SpanStream {
   SpanStream(const Source& source, std::vector<Range> spans);
   uint64_t bytes() const { return starts_.back(); }
   Status read(uint64_t offset, MutByteSpan out) const;
+  // All bytes, as they were read; the source is not asked again.
+  void hold(ByteVector all) { held_ = std::move(all); }
 
  private:
+  ByteVector held_;  // all or nothing
   const Source* source_;
   std::vector<Range> spans_;
   std::vector<uint64_t> starts_;  // of each span in the stream, then the end
