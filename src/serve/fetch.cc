@@ -355,7 +355,7 @@ void Fetch::look_ahead(const RequestPtr& request, const Reader& reader) {
   // The kernel has several large requests under way by itself. Where their bytes are at hand, decoding each when it
   // comes, into memory that is still warm when it is copied, is all the work that has to be done.
   if (reader.to_page_cache && !advice.small && !advice.falling && archive->at_hand()) return;
-  if (reader.to_page_cache && (advice.small || advice.falling) &&
+  if (reader.to_page_cache && advice.small &&
       pusher_.push({archive, reader.node, reader.open, advice.range, size, advice.falling, advice.position}))
     return;
   for (uint64_t done = 0; done < advice.range.length; done += kAheadPiece) {
