@@ -202,13 +202,16 @@ Result<bool> Fetch::advance_archive(const RequestPtr& request, Ready& ready) {
 
 // The decoded frame of a piece; nullptr when the request waits for it and is in other hands.
 Result<cache::BlockPtr> Fetch::frame(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready) {
+  const cache::Key key{request->archive->cache_id(), piece.frame_index};
+  const size_t serving = request->to_page_cache ? piece.piece.length : 0;
   if (request->arrived) {
     Result<cache::BlockPtr> block = std::move(*request->arrived);
     request->arrived.reset();
+    // Its leader took only his own part.
+    if (request->joined && block && serving != 0) (void)store_->find(key, serving);
+    request->joined = false;
     return block;
   }
-  const cache::Key key{request->archive->cache_id(), piece.frame_index};
-  const size_t serving = request->to_page_cache ? piece.piece.length : 0;
   if (request->leads) return lead(request, piece, ready);
   if (auto block = store_->find(key, serving)) {
     counters_.hits.fetch_add(1, std::memory_order_relaxed);
@@ -216,6 +219,7 @@ Result<cache::BlockPtr> Fetch::frame(const RequestPtr& request, const archive::F
   }
   const bool leads = flights_.with([&](auto& flights) {
     const auto [flight, is_new] = flights.try_emplace(key);
+    request->joined = !is_new;
     if (!is_new) flight->second.push_back(request);
     return is_new;
   });

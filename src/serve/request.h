@@ -35,6 +35,7 @@ struct Request {
   std::optional<BaseReads> bases;                  // of the piece at hand, while they are read
   std::optional<Result<ReadResult>> base_arrived;  // what `child` gave
   std::shared_ptr<Request> parent;                 // waits for this one, which reads a base for it
+  bool joined = false;                             // a flight that somebody else leads
   bool leads = false;                              // a flight, for the piece at hand
   uint64_t fill_bytes = 0, fill_used = 0;
   bool is_flat = false;  // the reply is gathered in `gathered`; else that holds the fills only
