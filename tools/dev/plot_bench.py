@@ -3,8 +3,8 @@
 """Draws what was measured, for docs/benchmarks.md.
 
 usage: tools/dev/plot_bench.py JSON [SVG]
-JSON of `brevis bench --json`: size, decoding and encoding on one core. That of
-tests/bench/general.py: size against speed beside others. SVG: default stdout.
+JSON of `brevis bench --json`: size, decoding and encoding on one core; that of
+general.py in tests/bench: size against speed; of bench_mount.py there: speeds.
 """
 import json
 import math
@@ -74,7 +74,7 @@ def scatter(rows):
 
 if __name__ == "__main__":
     if "--help" in sys.argv or len(sys.argv) not in (2, 3):
-        print(__doc__.strip())
-        sys.exit("--help" not in sys.argv)
+        sys.exit(print(__doc__.strip()) or "--help" not in sys.argv)
     read = json.loads(pathlib.Path(sys.argv[1]).read_text())
-    pathlib.Path([*sys.argv, "/dev/stdout"][2]).write_text(scatter(read) if isinstance(read, list) else bars(read))
+    draw = __import__("plot_mount").draw if "bars" in read else bars
+    pathlib.Path([*sys.argv, "/dev/stdout"][2]).write_text(scatter(read) if isinstance(read, list) else draw(read))

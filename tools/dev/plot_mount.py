@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what `tests/bench/bench_mount.py --json` measured, for docs/benchmarks.md.
+"""The tables of what `tests/bench/bench_mount.py --json` measured.
 
-usage: tools/dev/plot_mount.py JSON [SVG]
+usage: tools/dev/plot_mount.py JSON [DOCUMENT]
 
-Prints the bars and the speeds as tables of Markdown; SVG gets the speeds as a
-picture. docs/plots/mount.json is drawn as docs/plots/mount.svg.
+Prints them as Markdown, or puts them in the document's place for them:
+tools/dev/plot_mount.py docs/data/mount.json docs/benchmarks.md. The picture
+is drawn by tools/dev/plot_bench.py.
 """
 import json
 import pathlib
+import re
 import sys
 from xml.sax.saxutils import escape
 
@@ -53,11 +55,15 @@ def draw(measured):
             f'{measured["cores"]} cores of {escape(measured["cpu"])}, Linux {escape(measured["kernel"])}</text>' + "\n".join(parts) + "</svg>\n")
 
 
+PLACE = re.compile(r"(?<=<!-- the mount -->\n).*?(?=<!-- end of the mount -->)", re.S)
+
 if __name__ == "__main__":
     if "--help" in sys.argv or len(sys.argv) not in (2, 3):
         print(__doc__.strip())
         sys.exit("--help" not in sys.argv)
-    found = json.loads(pathlib.Path(sys.argv[1]).read_text())
-    if len(sys.argv) == 3:
-        pathlib.Path(sys.argv[2]).write_text(draw(found))
-    print(tables(found))
+    found = tables(json.loads(pathlib.Path(sys.argv[1]).read_text()))
+    if len(sys.argv) == 2:
+        print(found)
+    else:
+        document = pathlib.Path(sys.argv[2])
+        document.write_text(PLACE.sub(lambda _: found + "\n", document.read_text()))
