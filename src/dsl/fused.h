@@ -13,7 +13,7 @@
 namespace brevis::dsl {
 
 // More than any operator has.
-constexpr size_t kMaxCounts = 2;
+constexpr size_t kMaxCounts = 3;
 
 // One node of one frame, as its stored header says.
 struct NodeFrame {

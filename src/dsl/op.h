@@ -44,8 +44,8 @@ class Fitter {
   virtual ~Fitter() = default;
   // Consecutive words; `position` as in NodeArgs.
   virtual void add(uint64_t position, bits::ConstWords words) = 0;
-  // The stored bytes; nullopt when nothing is to be won.
-  virtual std::optional<ByteVector> finish() = 0;
+  // The stored bytes, also where there is nothing to be won.
+  virtual ByteVector finish() = 0;
 };
 
 // A node as one frame of one tensor sees it.
@@ -125,6 +125,9 @@ struct OpSpec {
   // invert() never refuses, whatever the words, once the node's slot was fitted to them. Programs of other operators
   // are proved frame by frame before anything relies on them.
   bool total = false;
+
+  // Region nodes, packing, optional: whether run() has to wait for each word before it finds the next, which is slow.
+  bool (*one_by_one)(const Node& node) = nullptr;
 };
 
 // Every operator, by ascending id.

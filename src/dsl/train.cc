@@ -116,9 +116,7 @@ class Trainer {
   }
 
   Result<bool> finish(const Node& node, Fitter& fitter) {
-    std::optional<ByteVector> stored = fitter.finish();
-    if (!stored) return false;
-    return keep(node, std::move(*stored));
+    return keep(node, fitter.finish());
   }
 
   // Whether this pass counts the node's words rather than inverts them. Each node is counted at most once, and what a

@@ -7,6 +7,7 @@
 #include "dsl/op.h"
 #include "dsl/verify.h"
 #include "synth/complete.h"
+#include "synth/deals.h"
 #include "synth/hints.h"
 #include "synth/improve.h"
 #include "synth/kin.h"
@@ -130,13 +131,17 @@ std::vector<Expr> scans(const Stream& stream, Fields& fields, const Look& sample
   return out;
 }
 
-// What a like stream's program costs here, leaving out an offset at its root.
+bool moves_or_deals(dsl::OpId op) {
+  return op == dsl::OpId::offset || op == dsl::OpId::select || op == dsl::OpId::context;
+}
+
+// What a like stream's program costs here, leaving out what moves or deals words at its root.
 std::optional<Candidate> mate_candidate(Fields& fields, const ChooseOptions& options) {
   if (!options.mate || fields.stats().width > 16) return std::nullopt;
-  const Expr& expr = options.mate->expr;
-  const Expr& inner = expr.op == dsl::OpId::offset ? expr.children.front() : expr;
-  const auto cost = cost_by_stats(inner, fields);
-  return cost ? std::optional(Candidate{inner, *cost}) : std::nullopt;
+  const Expr* inner = &options.mate->expr;
+  while (moves_or_deals(inner->op)) inner = &inner->children.front();
+  const auto cost = cost_by_stats(*inner, fields);
+  return cost ? std::optional(Candidate{*inner, *cost}) : std::nullopt;
 }
 
 // Those of known_good() and of scans, priced on samples, that cost less than what is known already.
@@ -324,12 +329,15 @@ Result<Improved> searched(const Stream& stream, Fields& fields, uint64_t entropy
 Result<std::optional<Choice>> offset_like_mate(const Stream& stream, Fields& fields, uint64_t entropy,
                                                const ChooseOptions& options) {
   const Expr& expr = options.mate->expr;
-  if (expr.op != dsl::OpId::offset || !offset_suits(stream, expr.params)) return std::optional<Choice>{};
+  const bool moves = expr.op == dsl::OpId::offset || expr.op == dsl::OpId::select;
+  if (!moves || !offset_suits(stream, expr.params)) return std::optional<Choice>{};
   const auto plain = mate_candidate(fields, options);
   if (!plain) return std::optional<Choice>{};
   BREVIS_ASSIGN(auto choice, with_offset(stream, expr.params, fields.frame_words(),
                                          plain->cost - plain->cost / kOffsetGainOf, entropy, options));
-  if (choice) choice->shared = true;
+  if (!choice) return choice;
+  choice->shared = true;
+  BREVIS_ASSIGN(*choice, select_too(stream, std::move(*choice), fields.frame_words(), entropy, options));
   return choice;
 }
 
@@ -349,8 +357,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
     const unsigned after = options.search ? options.search->effort->plain_after : kPlainAfter;
     BREVIS_ASSIGN(plain, is_plain(stream, entropy, *options.kin, after));
   }
-  const bool may_shift =
-      !options.wanted && (!options.search || options.search->grammar->allows({dsl::OpId::offset, {}, {}}));
+  const bool may_shift = may_use(options, dsl::OpId::offset);
   if (plain && may_shift) {
     BREVIS_ASSIGN(const auto hinted, promising_offset(stream, true));
     plain = !hinted;
@@ -381,6 +388,14 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   if (offset) {
     const uint64_t limit = candidates.empty() ? UINT64_MAX : candidates.front().cost;
     BREVIS_ASSIGN(shifted, with_offset(stream, *offset, frame_words, limit, entropy, options));
+    if (shifted) {
+      BREVIS_ASSIGN(*shifted, select_too(stream, std::move(*shifted), frame_words, entropy, options));
+    }
+  }
+  if (!plain && !candidates.empty()) {
+    const uint64_t limit = shifted ? shifted->estimated_bytes * 8 * 256 : candidates.front().cost;
+    BREVIS_ASSIGN(auto dealt, by_context(stream, fields, limit, entropy, options));
+    if (dealt) shifted = std::move(dealt);
   }
   std::optional<SearchTrace> trace;
   if (options.search && !options.wanted) {

@@ -14,8 +14,8 @@ namespace brevis::synth {
 // How much decode time counts against bytes: prices are multiplied by lambda / kLambdaOne.
 constexpr uint64_t kLambdaOne = 16;
 
-// Price of a word, before lambda.
-uint64_t decode_cost(dsl::OpId op);
+// Price of a word, before lambda, under a node of these parameters.
+uint64_t decode_cost(dsl::OpId op, const std::vector<uint64_t>& params);
 
 // The same for a literal's codec, lambda apart. Codecs whose tables live in registers run several times faster than
 // those that look words up in memory, which have to save a tenth of a bit.

@@ -65,9 +65,8 @@ std::optional<uint64_t> cost_after(const Stream& stream, const Sample& sample, c
   const dsl::Node node = node_of(stream, params);
   const auto fitter = spec.fit(node);
   for (const dsl::Window& window : sample.windows) fitter->add(window.position, window.words);
-  const auto stored = fitter->finish();
-  const auto blob = stored ? spec.load(node, *stored) : Result<std::shared_ptr<const dsl::Blob>>(nullptr);
-  if (!blob || !*blob) return std::nullopt;
+  const auto blob = spec.load(node, fitter->finish());
+  if (!blob) return std::nullopt;
   FieldCost cost(dtype_info(stream.dtype));
   for (const dsl::Window& window : sample.windows) {
     std::vector<bits::OwnedWords> children;
@@ -150,10 +149,9 @@ Result<std::optional<Shifted>> shift_whole(const Stream& stream, const std::vect
     fitter->add(first, words);
     return {};
   }));
-  auto stored = fitter->finish();
-  if (!stored) return std::optional<Shifted>();
-  BREVIS_ASSIGN(const auto blob, spec.load(node, *stored));
-  Shifted out{params, std::move(*stored), {}};
+  ByteVector stored = fitter->finish();
+  BREVIS_ASSIGN(const auto blob, spec.load(node, stored));
+  Shifted out{params, std::move(stored), {}};
   BREVIS_TRY(each([&](uint64_t first, bits::ConstWords words) -> Status {
     std::vector<bits::OwnedWords> children;
     std::vector<uint64_t> counts;

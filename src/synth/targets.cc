@@ -255,7 +255,7 @@ std::optional<Applied> TargetPool::make(uint32_t id, const Production& productio
   if (!widths) return std::nullopt;
   out.own = kNodeCost + production.params.size() * kParamCost + slot->bytes * kByte +
             spec.counts * kCountBytes * kByte * frames_ +
-            targets_[id].words * decode_cost(production.op) * options_.lambda / kLambdaOne;
+            targets_[id].words * decode_cost(production.op, production.params) * options_.lambda / kLambdaOne;
   for (size_t i = 0; i < arity; ++i) {
     const Dtype dtype = i < production.child_dtypes.size() ? production.child_dtypes[i] : Dtype::unknown;
     Entry child{(*widths)[i], dtype, 0, 0, targets_[id].placed, {}, {}, {}};
@@ -299,7 +299,7 @@ uint64_t TargetPool::decode_price(uint32_t id, const dsl::Expr& expr) {
   if (expr.op == dsl::OpId::literal)
     return words *
            codec_decode_cost(static_cast<codec::CodecId>((expr.params.empty() ? leaf(id).expr : expr).params[0]));
-  uint64_t sum = words * decode_cost(expr.op) * options_.lambda / kLambdaOne;
+  uint64_t sum = words * decode_cost(expr.op, expr.params) * options_.lambda / kLambdaOne;
   const Applied* applied = apply(id, {expr.op, expr.params, {}});
   if (applied == nullptr) return sum;
   for (size_t i = 0; i < std::min(expr.children.size(), applied->children.size()); ++i)

@@ -98,7 +98,8 @@ class Program:
 
 
 def memory(node, n):
-    below = zip(node.children, node.operator.lengths(node, n, n))
+    most = [n] * len(node.children) if node.operator.counts > 1 else node.operator.lengths(node, n, n)
+    below = zip(node.children, most)
     return n * lane_bytes(node.width) + sum(memory(child, length) for child, length in below)
 
 
@@ -128,8 +129,9 @@ class Frame:
             self.table[node.number] = tables[choice]
         m = None
         if node.operator.counts:
-            m = self.count[node.number] = source.varint()
-            need(m <= n, "a count above the stream's length")
+            several = [source.varint() for _ in range(node.operator.counts)]
+            need(max(several) <= n, "a count above the stream's length")
+            m = self.count[node.number] = several if len(several) > 1 else several[0]
         if node.operator.has_codec:
             self.payload[node.number] = source.varint()
         for child, length in zip(node.children, node.operator.lengths(node, n, m)):

@@ -109,6 +109,8 @@ class Maker {
       case OpId::map:
       case OpId::scan:
       case OpId::offset:
+      case OpId::select:
+      case OpId::context:
       case OpId::transpose:
       case OpId::interleave:
       case OpId::runs:
@@ -158,13 +160,21 @@ class Maker {
         params = {rng_.below(spec.keywords.size()), rng_.below(2) ? word(width) : rng_.below(2)};
         return 1;
       case OpId::scan: params = {rng_.below(spec.keywords.size()), 1 + rng_.below(9)}; return 2;
+      case OpId::context:
+        params = {rng_.below(spec.keywords.size()), rng_.below(width), 1 + rng_.below(width)};
+        for (uint64_t terms = 1 + rng_.below(4); terms > 0; --terms) {
+          params.push_back(1 + rng_.below(rng_.below(2) ? 3 : 300));
+          params.push_back(1 + rng_.below(4));
+        }
+        return 4;
       case OpId::offset:
+      case OpId::select:
         params = {rng_.below(width), 1 + rng_.below(width)};
         for (uint64_t axes = 1 + rng_.below(3); axes > 0; --axes) {
           params.push_back(1 + rng_.below(rng_.below(2) ? 3 : 300));
           params.push_back(2 + rng_.below(rng_.below(2) ? 9 : 2000));
         }
-        return 1;
+        return spec.id == OpId::offset ? 1 : 4;
       case OpId::transpose: params = {2 + rng_.below(40), 2 + rng_.below(40)}; return 1;
       case OpId::cast: params = {rng_.below(spec.keywords.size())}; return 1;
       case OpId::interleave: return 2 + rng_.below(4);

@@ -49,8 +49,9 @@ struct Offsets : Blob {
   }
 };
 
-Result<std::vector<uint8_t>> child_widths(const Node& node, size_t arity) {
-  BREVIS_TRY(expect_arity(arity, 1));
+}  // namespace
+
+Status expect_offset_params(const Node& node) {
   const std::vector<uint64_t>& p = node.params;
   if (p.size() < 4 || p.size() % 2 != 0 || p.size() > 2 + 2 * kMaxOffsetAxes)
     return gate_error("takes shift, bits and 1 to 4 pairs of stride and count, got " + std::to_string(p.size()) +
@@ -66,17 +67,25 @@ Result<std::vector<uint8_t>> child_widths(const Node& node, size_t arity) {
       return gate_error("an axis has 2 places or more, all axes together at most 262144");
     sum += axis.count;
   }
-  return std::vector<uint8_t>{node.width};
+  return {};
 }
 
-uint64_t steps_of(const Node& node) {
+uint64_t offset_steps(const Node& node) {
   uint64_t sum = 0;
   for (const OffsetAxis& axis : offset_axes(node)) sum += axis.count;
   return sum;
 }
 
-bits::FieldMove field_of(const Node& node, bool back) {
+bits::FieldMove offset_field(const Node& node, bool back) {
   return {static_cast<unsigned>(node.params[0]), static_cast<unsigned>(node.params[1]), back};
+}
+
+namespace {
+
+Result<std::vector<uint8_t>> child_widths(const Node& node, size_t arity) {
+  BREVIS_TRY(expect_arity(arity, 1));
+  BREVIS_TRY(expect_offset_params(node));
+  return std::vector<uint8_t>{node.width};
 }
 
 Result<OffsetSteps> read_steps(const Node& node, ByteSpan stored) {
@@ -108,7 +117,9 @@ std::vector<int16_t> sum_up(const std::vector<Layer>& layers, uint64_t period) {
   return sum;
 }
 
-Result<std::shared_ptr<const Blob>> load(const Node& node, ByteSpan stored) {
+}  // namespace
+
+Result<std::shared_ptr<const Blob>> load_offsets(const Node& node, ByteSpan stored) {
   BREVIS_ASSIGN(OffsetSteps steps, read_steps(node, stored));
   const std::vector<OffsetAxis> axes = offset_axes(node);
   uint64_t count = 0;
@@ -140,10 +151,34 @@ Result<std::shared_ptr<const Blob>> load(const Node& node, ByteSpan stored) {
   return std::shared_ptr<const Blob>(std::move(offsets));
 }
 
+void offset_sums(const Blob& blob, uint64_t position, std::span<int16_t> out) {
+  const auto& offsets = static_cast<const Offsets&>(blob);
+  for (size_t at = 0; at < out.size();) {
+    uint64_t n = out.size() - at;
+    int16_t base = 2;
+    for (const Layer& layer : offsets.slow) {
+      base = static_cast<int16_t>(base + layer.steps[(position + at) / layer.stride % layer.steps.size()]);
+      n = std::min(n, layer.stride - (position + at) % layer.stride);
+    }
+    std::fill_n(out.begin() + static_cast<ptrdiff_t>(at), n, base);
+    at += n;
+  }
+  for (const Layer& layer : offsets.patterns) {
+    uint64_t place = position % layer.steps.size();
+    for (size_t at = 0; at < out.size(); place = 0) {
+      const size_t n = std::min<uint64_t>(out.size() - at, layer.steps.size() - place);
+      for (size_t j = 0; j < n; ++j) out[at + j] = static_cast<int16_t>(out[at + j] + layer.steps[place + j]);
+      at += n;
+    }
+  }
+}
+
+namespace {
+
 // Moves the fields of consecutive words, the first of which is word `position` of the region's stream.
 class Mover {
  public:
-  Mover(const Node& node, const Offsets& offsets, bool back) : field_(field_of(node, back)), offsets_(offsets) {}
+  Mover(const Node& node, const Offsets& offsets, bool back) : field_(offset_field(node, back)), offsets_(offsets) {}
 
   void move(uint64_t position, bits::Words words) const {
     for (size_t at = 0; at < words.count;) {
@@ -251,8 +286,8 @@ const OpSpec offset_op = {
     .child_lengths = equal_lengths,
     .run = run,
     .invert = invert,
-    .blob_entries = steps_of,
-    .load = load,
+    .blob_entries = offset_steps,
+    .load = load_offsets,
     .fit = fit_offset,
     .feature = 1u << 1,
     .in_place = true,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the two halves of the operator `offset` share: its parameters and the stored form of its steps. Private to
-// ops/.
+// What the two halves of the operator `offset` and the operator `select` share: parameters, and the steps, stored and
+// spread out. Private to ops/.
 //
 // Threads: values. Owns: their vectors.
 #pragma once
 
+#include "bits/kernels.h"
 #include "dsl/op.h"
 
 namespace brevis::dsl {
@@ -23,6 +24,15 @@ std::vector<OffsetAxis> offset_axes(const Node& node);
 
 using OffsetSteps = std::vector<std::vector<int16_t>>;  // by axis: a quarter step each
 ByteVector store_offsets(const OffsetSteps& steps);
+
+// The gate of the parameters.
+Status expect_offset_params(const Node& node);
+uint64_t offset_steps(const Node& node);  // how many the list has
+bits::FieldMove offset_field(const Node& node, bool back);
+// The gate of the stored steps, spread out for running.
+Result<std::shared_ptr<const Blob>> load_offsets(const Node& node, ByteSpan stored);
+// 2 + the sum of the steps, for consecutive words from `position` on. `offsets`: what load_offsets() gave.
+void offset_sums(const Blob& offsets, uint64_t position, std::span<int16_t> out);
 
 std::unique_ptr<Fitter> fit_offset(const Node& node);
 void propose_offsets(const Target& target, std::vector<Proposal>& out);

@@ -51,7 +51,7 @@ class OffsetFitter final : public Fitter {
     }
   }
 
-  std::optional<ByteVector> finish() override {
+  ByteVector finish() override {
     flush();
     OffsetSteps steps;
     for (const std::vector<Total>& totals : totals_) steps.push_back(steps_of(totals));

@@ -115,6 +115,35 @@ std::vector<PackPart> offset_parts() {
   };
 }
 
+// Scales of rows and columns, and sizes that go with those of the words before.
+std::vector<PackPart> dealt_parts() {
+  ByteVector scaled = offset_parts()[1].bytes, waves = gaussian_words(Dtype::BF16, 3000, 71), steps;
+  for (size_t i = 0; i < 3000; ++i) {
+    const unsigned word = waves[2 * i] | waves[2 * i + 1] << 8;
+    const unsigned moved = (word & 0x807f) | ((word + (i / 100 % 6 << 7)) & 0x7f80);
+    waves[2 * i] = static_cast<uint8_t>(moved);
+    waves[2 * i + 1] = static_cast<uint8_t>(moved >> 8);
+    const unsigned step = (moved & 0x7f) >> i / 80 % 6;  // of changing size
+    const unsigned signed_step = moved & 0x8000 ? 0 - step : step;
+    steps.push_back(static_cast<uint8_t>(signed_step));
+    steps.push_back(static_cast<uint8_t>(signed_step >> 8));
+  }
+  const std::string four =
+      "literal(packed), literal(zstd), merge(1, 10, 5; literal(packed), rank(7; literal(packed), literal(packed), "
+      "literal(packed)), literal(packed)), literal(raw))";
+  return {
+      {prefix, random_bytes(9, 70), "u8 = literal(raw)"},
+      {tensor, scaled, "u16 = select(7, 8, 50, 60, 1, 50; " + four, 0},
+      {tensor, scaled, "u16 = offset(7, 8, 1, 50; select(0, 7, 1, 3000; " + four + ")", 1},
+      {tensor, waves, "u16 = context(field, 5, 10, 1, 2, 100, 2, 101, 1, 2, 1; " + four, 2},
+      {tensor, waves, "u16 = context(field, 7, 8, 64, 1; " + four, 3},
+      {tensor, steps, "u16 = context(size, 0, 16, 1, 4; " + four, 4},
+      {tensor, gaussian_words(Dtype::F32, 2000, 72),
+       "u32 = context(size, 3, 20, 40, 3, 1000000, 1; literal(raw), literal(packed), literal(packed), literal(packed))",
+       5},
+  };
+}
+
 std::vector<PackPart> transpose_parts() {
   ByteVector columns;  // 70 rows of 30 columns, each its own word
   for (int row = 0; row < 70; ++row)
@@ -217,6 +246,7 @@ std::vector<Golden> goldens() {
       {"operators", operator_parts()},
       {"offset", offset_parts()},
       {"transpose", transpose_parts()},
+      {"dealt", dealt_parts()},
       {"bundles", bundle_parts()},
       {"text", text_parts()},
       {"table_sets", codec_parts(), true},
