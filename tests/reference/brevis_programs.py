@@ -7,6 +7,7 @@
 import brevis_codecs
 from brevis_codecs import Bytes, lane_bytes, need
 from brevis_operators import BOTH, OPERATORS, REGION, SKELETON, Unsupported, word_list
+import brevis_dealing  # noqa: F401 - registers its operators
 import brevis_relations  # noqa: F401 - registers its operators
 
 TABLE_CODECS = {2, 3, 4}

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators that treat words by where they stand or by what came before, written from docs/format-programs.md alone:
+see brevis_operators.py.
+"""
+from brevis_codecs import Bits, Bytes, need
+from brevis_operators import Operator, Unsupported, operator
+
+
+def step_lists(node, table):
+    """The stored steps: one list an axis."""
+    source, lists = Bits(table), []
+    for count in node.parameters[3::2]:
+        need(count <= 8 * len(table), "fewer bits than steps")
+        k = source.get(4)
+        need(k <= 13, "offset: Rice parameter")
+        steps = []
+        for _ in range(count):
+            z = source.unary() << k | source.get(k)
+            need(z < 8192, "offset: a step out of range")
+            steps.append(-(z + 1) // 2 if z % 2 else z // 2)
+        lists.append(steps)
+    source.end()
+    return lists
+
+
+@operator(15, "offset")
+class Offset(Operator):
+    parameters, has_list = None, True
+
+    @staticmethod
+    def steps(node, frame, n):
+        """2 + the sum of the steps, for each of the frame's words."""
+        axes, lists = node.parameters[2:], step_lists(node, frame.table[node.number])
+        return [2 + sum(a[i // s % len(a)] for s, a in zip(axes[::2], lists)) for i in range(frame.first, frame.first + n)]
+
+    @staticmethod
+    def moved(node, word, step):
+        shift, bits = node.parameters[:2]
+        mask = (1 << bits) - 1
+        return word & ~(mask << shift) | ((word >> shift) + step & mask) << shift
+
+    @staticmethod
+    def gate(node):
+        need(len(node.parameters) in (4, 6, 8, 10), "offset: parameters")
+        shift, bits, *axes = node.parameters
+        need(bits >= 1 and shift + bits <= node.width, "offset: field")
+        need(all(1 <= stride <= 1 << 44 for stride in axes[::2]), "offset: stride")
+        need(min(axes[1::2]) >= 2 and sum(axes[1::2]) <= 1 << 18, "offset: counts")
+        return [node.width] * len(node.children)
+
+    @staticmethod
+    def entries(node):
+        return sum(node.parameters[3::2])
+
+    @staticmethod
+    def run(node, frame, n, m, streams):
+        return [Offset.moved(node, word, s // 4) for word, s in zip(streams[0], Offset.steps(node, frame, n))]
+
+
+class Dealing(Operator):
+    """Words dealt out to four children: three counts, and what is left."""
+    children, parameters, counts, has_list = 4, None, 3, True
+
+    @staticmethod
+    def lengths(node, n, m):
+        need(sum(m) <= n, f"{node.operator.name}: counts")
+        return [*m, n - sum(m)]
+
+
+@operator(17, "select")
+class Select(Dealing):
+    gate, entries = Offset.gate, Offset.entries
+
+    @staticmethod
+    def run(node, frame, n, m, streams):
+        sums = Offset.steps(node, frame, n)
+        for k in range(4):
+            need(sum(s % 4 == k for s in sums) == len(streams[k]), "select: words of a class")
+        nexts = [iter(stream) for stream in streams]
+        return [Offset.moved(node, next(nexts[s % 4]), s // 4) for s in sums]
+
+
+@operator(18, "context")
+class Context(Dealing):
+    @staticmethod
+    def gate(node):
+        need(len(node.parameters) in (5, 7, 9, 11), "context: parameters")
+        function, shift, bits, *pairs = node.parameters
+        if function not in (0, 1):
+            raise Unsupported(f"context function {function}")
+        need(bits >= 1 and shift + bits <= node.width, "context: field")
+        need(all(1 <= stride <= 1 << 20 for stride in pairs[::2]), "context: stride")
+        need(all(1 <= weight <= 4 for weight in pairs[1::2]), "context: weight")
+        return [node.width] * 4
+
+    @staticmethod
+    def entries(node):
+        return 5
+
+    @staticmethod
+    def run(node, frame, n, m, streams):
+        function, shift, bits, *pairs = node.parameters
+        pairs = list(zip(pairs[::2], pairs[1::2]))
+        table = Bytes(frame.table[node.number])
+        low, start, begins = table.varint(), table.varint(), []
+        need(low < 1 << bits and start <= 63, "context: levels")
+        for _ in range(3):
+            begins.append(table.varint() + (begins[-1] + 1 if begins else 0))
+        need(begins[-1] <= 63 * sum(weight for _, weight in pairs) and not table.rest(), "context: classes")
+
+        def level(word):
+            v = word >> shift & (1 << bits) - 1
+            if function == 1:
+                size = (1 << bits) - v if v >> (bits - 1) else v
+                n = size.bit_length()
+                v = 2 * n - 1 + (size >> (n - 2) & 1 if n > 1 else 0) if size else 0
+            return min(63, max(0, v - low))
+
+        left, out, levels = [list(reversed(stream)) for stream in streams], [], []
+        for i in range(n):
+            total = sum(weight * (levels[i - stride] if i >= stride else start) for stride, weight in pairs)
+            words = left[sum(total >= begin for begin in begins)]
+            need(words, "context: words of a class")
+            out.append(words.pop())
+            levels.append(level(out[-1]))
+        return out
