@@ -3,6 +3,7 @@
 
 docs/testing.md: each case id in its table occurs in a test, and each case id of a test is in the table.
 docs/dsl.md, docs/format-programs.md and docs/format.md, where they stand: every operator, codec and dtype is named.
+docs/format*.md: ids of operators and codecs, and required-feature bits, are the sources'.
 docs/adr/README.md lists every decision with its title and status.
 Links between documents lead somewhere; decisions bear the number of their file, each once.
 """
@@ -51,6 +52,27 @@ for document, words in {"docs/dsl.md": OPERATORS, "docs/format-programs.md": OPE
     if (root / document).exists():
         text = (root / document).read_text()
         problems += [f"{document} does not name `{w}`" for w in words if not re.search(rf"\b{re.escape(w)}\b", text)]
+
+
+
+def says(document, what):
+    if what not in (root / document).read_text():
+        problems.append(f"{document} does not say: {what}")
+
+
+for path, macro, document in (("src/dsl/ops.def", "OP", "docs/format-programs.md"),
+                              ("src/codec/codecs.def", "CODEC", "docs/format-codecs.md")):
+    for number, name in zip(names(path, macro, 0), names(path, macro, 1)):
+        says("docs/format.md", f"`{name}` {number}")
+        says(document, f"| {number} | `{name}` |")
+
+# A bit's names follow it up to the next bit; those in the sources stand in its comment.
+BITS = {n: set(re.findall(r"`(\w+)`", why)) for n, why in
+        re.findall(r"^constexpr uint32_t kFeature\w+ = 1u << (\d+);\s*// (.*)", (root / "src/archive/format.h").read_text(), re.M)}
+header = re.search(r"^.*required features, .*$", (root / "docs/format.md").read_text(), re.M)
+said = {n: set(re.findall(r"`(\w+)`", what)) for n, what in re.findall(r"\bbit (\d+)(.*?)(?=\bbit \d|$)", header[0])} if header else {}
+if not BITS or said != BITS:
+    problems.append(f"docs/format.md has the feature bits {said}, src/archive/format.h {BITS}")
 
 for document in [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))]:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
