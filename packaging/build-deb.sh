@@ -54,6 +54,11 @@ brevis ($version) unstable; urgency=medium
  -- Brevis developers <brevis@localhost>  $date
 END
 [ ! -d /usr/lib/ccache ] || export PATH=/usr/lib/ccache:$PATH
+if command -v ccache >/dev/null; then
+  # debhelper gives the build a home of its own, where a cache would begin empty and go with the tree.
+  CCACHE_DIR=${CCACHE_DIR:-$(ccache -k cache_dir)} CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-$(ccache -k max_size)}
+  export CCACHE_DIR CCACHE_MAXSIZE
+fi
 (cd "$tree" && DEB_BUILD_OPTIONS=${DEB_BUILD_OPTIONS-"parallel=2 noautodbgsym"} dpkg-buildpackage -b -us -uc >"$target/build.log" 2>&1) ||
   { tail -n 40 "$target/build.log" >&2; echo "the whole log is $target/build.log" >&2; exit 1; }
 rm -f "$target"/*.deb
