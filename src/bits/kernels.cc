@@ -26,6 +26,7 @@ constexpr std::array kVariants = {
               fill_scalar_merge(table);
               fill_scalar_huffman(table);
               fill_scalar_offset(table);
+              fill_scalar_deal(table);
               fill_scalar_combine(table);
             }},
 #if defined(__x86_64__)
@@ -39,6 +40,7 @@ constexpr std::array kVariants = {
             [](Kernels& table) {
               fill_avx512(table);
               fill_avx512_offset(table);
+              fill_avx512_deal(table);
               fill_avx512_combine(table);
             }},
 #elif defined(__aarch64__)

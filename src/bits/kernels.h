@@ -8,6 +8,7 @@
 // Threads: the table is constant once chosen. Owns: nothing.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string_view>
 
@@ -141,6 +142,12 @@ struct FieldMove {
   bool back;
 };
 
+// Streams that deal() takes words from, whole lanes each: the next word, and where they end.
+struct DealHands {
+  static constexpr size_t kHands = 4;
+  std::array<const uint8_t*, kHands> next, end;
+};
+
 enum class Combine : uint8_t;  // combine.h
 
 constexpr size_t kSymbolSlack = 64;
@@ -167,6 +174,10 @@ struct Kernels {
   // Adds floor((steps[i] + base) / 4) to the field of word i (takes it off where `back`), modulo 2^bits; the other bits
   // stay. steps[i] + base fits 16 bits; shift + bits <= words.width.
   void (*move_field)(Words words, const FieldMove& field, const int16_t* steps, int16_t base);
+
+  // Word i is the next one of stream classes[i], which is below kHands; at most 65,535 words, of which each stream has
+  // enough. Streams and words are aligned.
+  void (*deal)(const uint8_t* classes, DealHands& hands, Words out);
 
   // combine() of combine.h.
   void (*combine)(Combine f, bool folded, ConstWords p, ConstWords q, Words out);
@@ -232,6 +243,7 @@ void fill_scalar_rans(Kernels& table);
 void fill_scalar_merge(Kernels& table);
 void fill_scalar_huffman(Kernels& table);
 void fill_scalar_offset(Kernels& table);
+void fill_scalar_deal(Kernels& table);
 void fill_scalar_combine(Kernels& table);
 bool cpu_has_avx2();
 void fill_avx2(Kernels& table);
@@ -245,6 +257,7 @@ bool cpu_has_avx512();
 void fill_avx512(Kernels& table);
 void fill_avx512_words(Kernels& table);
 void fill_avx512_offset(Kernels& table);
+void fill_avx512_deal(Kernels& table);
 void fill_avx512_combine(Kernels& table);
 void fill_avx512_rans(Kernels& table);
 void fill_avx512_symbols(Kernels& table);

@@ -115,9 +115,7 @@ class Trainer {
     return spec_of(node.op).slot == SlotKind::blob && !trained_[node.slot];
   }
 
-  Result<bool> finish(const Node& node, Fitter& fitter) {
-    return keep(node, fitter.finish());
-  }
+  Result<bool> finish(const Node& node, Fitter& fitter) { return keep(node, fitter.finish()); }
 
   // Whether this pass counts the node's words rather than inverts them. Each node is counted at most once, and what a
   // count does not reach is inverted in the next pass, so passes end.

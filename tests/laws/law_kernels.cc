@@ -4,6 +4,8 @@
 // place in memory and the words, also hostile ones.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "bits/combine.h"
 #include "laws/kernel_streams.h"
 
@@ -276,6 +278,37 @@ TEST_CASE("kernels: move_field of every variant equals scalar, which moves back 
       field.back = true;
       run(variant, out);
       REQUIRE(out == original);
+    }
+  }
+}
+
+TEST_CASE("kernels: deal of every variant gives each place the next word of its class's stream") {
+  Random random(11);
+  for (unsigned trial = 0; trial < 2000; ++trial) {
+    const unsigned width = 1 + static_cast<unsigned>(random.below(64));
+    const size_t n = random.below(700), lane = bits::lane_bytes(width);
+    const uint64_t skew = 1 + random.below(4);  // streams that are empty, too
+    std::vector<uint8_t> classes(n);
+    for (uint8_t& one : classes) one = static_cast<uint8_t>(random.below(skew));
+    const bits::OwnedWords words = test::make_words(test::Shape::uniform, width, n, random.next());
+    std::vector<Exact> streams;
+    for (uint8_t c = 0; c < bits::DealHands::kHands; ++c) {
+      const auto of_class = static_cast<size_t>(std::count(classes.begin(), classes.end(), c));
+      streams.emplace_back(of_class * lane, 0);
+      for (size_t i = 0, at = 0; i < n; ++i)
+        if (classes[i] == c) std::memcpy(streams[c].data() + at++ * lane, words.view().data + i * lane, lane);
+    }
+    for (const Kernels& kernels : bits::all_kernels()) {
+      CAPTURE(kernels.name);
+      bits::DealHands hands{};
+      for (size_t c = 0; c < streams.size(); ++c) {
+        hands.next[c] = streams[c].data();
+        hands.end[c] = streams[c].data() + streams[c].size();
+      }
+      Exact out(n * lane, 0);
+      kernels.deal(classes.data(), hands, {out.data(), n, static_cast<uint8_t>(width)});
+      REQUIRE(same(out.data(), words.view().data, n * lane));
+      REQUIRE(hands.next == hands.end);
     }
   }
 }

@@ -70,8 +70,12 @@ void levels_of(const ContextParams& params, uint64_t low, std::span<const T> wor
   const auto mask = static_cast<T>(bits::low_mask(params.bits));
   const unsigned shift = params.shift;
   if (params.level == LevelOf::field) {
-    for (size_t i = 0; i < words.size(); ++i)
-      out[i] = level_of(static_cast<T>(static_cast<T>(words[i] >> shift) & mask), low);
+    const auto least = static_cast<T>(low);  // fits: in lanes of T, vectors hold as many words as they can
+    for (size_t i = 0; i < words.size(); ++i) {
+      const T field = static_cast<T>(static_cast<T>(words[i] >> shift) & mask);
+      const T above = field > least ? static_cast<T>(field - least) : T{0};
+      out[i] = static_cast<uint8_t>(above < kTopLevel ? above : T{kTopLevel});
+    }
   } else {
     for (size_t i = 0; i < words.size(); ++i)
       out[i] = level_of(raw_level(LevelOf::size, static_cast<T>(static_cast<T>(words[i] >> shift) & mask), params.bits),
@@ -166,7 +170,7 @@ Error disagree() { return corrupt_stream("classes of contexts and words disagree
 // Levels of all children, with room for a tile more, so that places need no check before the tile is done.
 template <class T>
 Status run_near(const ContextParams& params, uint64_t low, Levels& levels, std::span<const bits::ConstWords> in,
-                std::span<T> out) {
+                bits::Words out) {
   std::array<std::vector<uint8_t>, kHands> store;
   std::array<const uint8_t*, kHands> next;
   for (size_t c = 0; c < kHands; ++c) {
@@ -174,30 +178,28 @@ Status run_near(const ContextParams& params, uint64_t low, Levels& levels, std::
     levels_of<T>(params, low, in[c].as<T>(), store[c].data());
     next[c] = store[c].data();
   }
-  Hands<const T> from = hands_of<T>(in);
+  Hands from(in);
   uint8_t classes[kDealTile];
-  for (size_t at = 0; at < out.size(); at += kDealTile) {
-    const size_t n = std::min(kDealTile, out.size() - at);
+  for (size_t at = 0; at < out.count; at += kDealTile) {
+    const size_t n = std::min(kDealTile, out.count - at);
     levels.follow(at, next, {classes, n});
-    if (!from.holds({classes, n})) return disagree();
-    for (size_t c = 0; c < kHands; ++c) next[c] += from.held(c);
-    from.take({classes, n}, out.data() + at);
+    if (!from.take({classes, n}, out.part(at, n))) return disagree();
+    for (size_t c = 0; c < kHands; ++c) next[c] += from.taken(c);
   }
   return {};
 }
 
 template <class T>
 Status run_far(const ContextParams& params, uint64_t low, Levels& levels, std::span<const bits::ConstWords> in,
-               std::span<T> out) {
-  Hands<const T> from = hands_of<T>(in);
+               bits::Words out) {
+  Hands from(in);
   const size_t step = std::min<uint64_t>(levels.nearest(), kDealTile);
   uint8_t classes[kDealTile];
-  for (size_t at = 0; at < out.size(); at += step) {
-    const size_t n = std::min(step, out.size() - at);
+  for (size_t at = 0; at < out.count; at += step) {
+    const size_t n = std::min(step, out.count - at);
     levels.classes(at, {classes, n});
-    if (!from.holds({classes, n})) return disagree();
-    from.take({classes, n}, out.data() + at);
-    levels_of<T>(params, low, out.subspan(at, n), levels.at(at));
+    if (!from.take({classes, n}, out.part(at, n))) return disagree();
+    levels_of<T>(params, low, out.as<T>().subspan(at, n), levels.at(at));
   }
   return {};
 }
@@ -210,7 +212,7 @@ Status run(const NodeArgs& args, std::span<const bits::ConstWords> in, bits::Wor
   Status status;
   bits::visit_lane(out.width, [&]<class T>(T) {
     const auto way = levels.nearest() < kLongStride ? run_near<T> : run_far<T>;
-    status = way(params, classes_of(args).low, levels, in, out.as<T>());
+    status = way(params, classes_of(args).low, levels, in, out);
   });
   return status;
 }

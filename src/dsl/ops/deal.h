@@ -3,20 +3,20 @@
 // What operators share that deal the words of a stream out to several programs by a class of each place: the gate of
 // their children and counts, and the moves there and back. Private to ops/.
 //
-// Errors:  corrupt where classes and children disagree. Threads: a Hand belongs to one call.
+// Errors:  corrupt where classes and children disagree. Threads: Hands belong to one call.
 #pragma once
 
 #include <array>
 #include <cstring>
-#include <type_traits>
 
+#include "bits/kernels.h"
 #include "dsl/ops/gate.h"
 
 namespace brevis::dsl {
 
-constexpr size_t kHands = 4;                // programs that words are dealt to
-constexpr size_t kDealCounts = kHands - 1;  // the last has what the others leave
-constexpr size_t kDealTile = 2048;          // words dealt at a time
+constexpr size_t kHands = bits::DealHands::kHands;  // programs that words are dealt to
+constexpr size_t kDealCounts = kHands - 1;          // the last has what the others leave
+constexpr size_t kDealTile = 2048;                  // words dealt at a time
 
 inline Status dealt_lengths(const Node&, uint64_t n, std::span<const uint64_t> counts, std::span<uint64_t> lengths) {
   if (counts.size() != kDealCounts) return make_error(Errc::internal, "three counts expected");
@@ -32,67 +32,46 @@ inline Status dealt_lengths(const Node&, uint64_t n, std::span<const uint64_t> c
   return {};
 }
 
-// Children being dealt from or to, with the place reached in each.
-template <class T>
+// Words of each class among at most kDealTile.
+inline std::array<size_t, kHands> count_classes(std::span<const uint8_t> classes) {
+  std::array<uint16_t, kHands> from{};  // words of this class or a higher one
+  for (unsigned c = 1; c < kHands; ++c) {
+    uint16_t count = 0;
+    for (const uint8_t one : classes) count = static_cast<uint16_t>(count + (one >= c));
+    from[c] = count;
+  }
+  from[0] = static_cast<uint16_t>(classes.size());
+  std::array<size_t, kHands> out;
+  for (size_t c = 0; c < kHands; ++c) out[c] = from[c] - (c + 1 < kHands ? size_t{from[c + 1]} : 0);
+  return out;
+}
+
+// Children that words are taken from, with the place reached in each.
 class Hands {
  public:
-  // `lengths`: words of each; their classes are below the number of hands.
-  Hands(const std::array<T*, kHands>& words, const std::array<size_t, kHands>& lengths)
-      : next_(words), left_(lengths) {}
-
-  // Whether as many words of each class are left. At most kDealTile classes.
-  bool holds(std::span<const uint8_t> classes) {
-    tile_ = {};
-    for (const uint8_t one : classes) ++tile_[one];
-    bool enough = true;
-    for (size_t c = 0; c < kHands; ++c) enough = enough && tile_[c] <= left_[c];
-    return enough;
-  }
-
-  size_t held(size_t c) const { return tile_[c]; }  // by the last holds()
-
-  // The words of the classes that holds() saw, in turn. One addition carries all places: they fit 16 bits each.
-  void take(std::span<const uint8_t> classes, std::remove_const_t<T>* out) {
-    uint64_t places = 0;
-    for (size_t i = 0; i < classes.size(); ++i) {
-      const unsigned shift = 16u * classes[i];
-      out[i] = next_[classes[i]][places >> shift & 0xffff];
-      places += uint64_t{1} << shift;
+  explicit Hands(std::span<const bits::ConstWords> in) : lane_(in[0].lane()) {
+    for (size_t c = 0; c < kHands; ++c) {
+      hands_.next[c] = in[c].data;
+      hands_.end[c] = in[c].data + in[c].bytes();
     }
-    pass();
   }
-  void put(std::span<const uint8_t> classes, const T* in) requires(!std::is_const_v<T>) {
-    uint64_t places = 0;
-    for (size_t i = 0; i < classes.size(); ++i) {
-      const unsigned shift = 16u * classes[i];
-      next_[classes[i]][places >> shift & 0xffff] = in[i];
-      places += uint64_t{1} << shift;
-    }
-    pass();
+
+  // The words of at most kDealTile classes, in turn; false when there are not as many of each.
+  bool take(std::span<const uint8_t> classes, bits::Words out) {
+    taken_ = count_classes(classes);
+    for (size_t c = 0; c < kHands; ++c)
+      if (taken_[c] > static_cast<size_t>(hands_.end[c] - hands_.next[c]) / lane_) return false;
+    bits::kernels().deal(classes.data(), hands_, out);
+    return true;
   }
+
+  size_t taken(size_t c) const { return taken_[c]; }  // by the last take()
 
  private:
-  void pass() {
-    for (size_t c = 0; c < kHands; ++c) {
-      next_[c] += tile_[c];
-      left_[c] -= tile_[c];
-    }
-  }
-
-  std::array<T*, kHands> next_;
-  std::array<size_t, kHands> left_, tile_{};
+  bits::DealHands hands_;
+  size_t lane_;
+  std::array<size_t, kHands> taken_{};
 };
-
-template <class T>
-Hands<const T> hands_of(std::span<const bits::ConstWords> in) {
-  std::array<const T*, kHands> words{};
-  std::array<size_t, kHands> lengths{};
-  for (size_t i = 0; i < kHands; ++i) {
-    words[i] = in[i].as<T>().data();
-    lengths[i] = in[i].count;
-  }
-  return {words, lengths};
-}
 
 // Deals `target` out to children by class. `classes(first, out)` gives those of the words from `first` on.
 template <class F>
@@ -109,13 +88,8 @@ void deal_out(bits::ConstWords target, F&& classes, std::vector<bits::OwnedWords
   bits::visit_lane(target.width, [&]<class T>(T) {
     std::array<T*, kHands> words{};
     for (size_t i = 0; i < kHands; ++i) words[i] = children[i].words().template as<T>().data();
-    Hands<T> to(words, lengths);
     const T* from = target.as<T>().data();
-    for (size_t at = 0; at < target.count; at += kDealTile) {
-      const auto tile = std::span<const uint8_t>(all).subspan(at, std::min(kDealTile, target.count - at));
-      to.holds(tile);
-      to.put(tile, from + at);
-    }
+    for (size_t i = 0; i < all.size(); ++i) *words[all[i]]++ = from[i];
   });
 }
 

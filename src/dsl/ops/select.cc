@@ -33,23 +33,16 @@ Status run(const NodeArgs& args, std::span<const bits::ConstWords> in, bits::Wor
   const bits::FieldMove field = offset_field(args.node, false);
   int16_t sums[kDealTile];
   uint8_t classes[kDealTile];
-  Status status;
-  bits::visit_lane(out.width, [&]<class T>(T) {
-    Hands<const T> from = hands_of<T>(in);
-    for (size_t at = 0; at < out.count; at += kDealTile) {
-      const size_t n = std::min(kDealTile, out.count - at);
-      offset_sums(*args.blob, args.position + at, {sums, n});
-      classes_of({sums, n}, classes);
-      if (!from.holds({classes, n})) {
-        status = corrupt_stream("classes of places and words disagree in number");
-        return;
-      }
-      const bits::Words tile = out.part(at, n);
-      from.take({classes, n}, tile.as<T>().data());
-      bits::kernels().move_field(tile, field, sums, 0);
-    }
-  });
-  return status;
+  Hands from(in);
+  for (size_t at = 0; at < out.count; at += kDealTile) {
+    const size_t n = std::min(kDealTile, out.count - at);
+    offset_sums(*args.blob, args.position + at, {sums, n});
+    classes_of({sums, n}, classes);
+    const bits::Words tile = out.part(at, n);
+    if (!from.take({classes, n}, tile)) return corrupt_stream("classes of places and words disagree in number");
+    bits::kernels().move_field(tile, field, sums, 0);
+  }
+  return {};
 }
 
 Result<bool> invert(const NodeArgs& args, bits::ConstWords target, std::vector<bits::OwnedWords>& children,
