@@ -37,6 +37,7 @@ struct Target {
 struct Proposal {
   std::vector<uint64_t> params;
   std::vector<Dtype> child_dtypes;  // one a child: what the child's words mean, mostly unknown
+  uint64_t gain = 0;                // 1/256 bits that the sample promises a word, where the operator can tell
 };
 
 }  // namespace brevis::dsl

@@ -136,6 +136,12 @@ Result<std::optional<std::vector<ByteVector>>> train_part(Dealer& dealer, size_t
   });
 }
 
+// What decoding a word of such a node costs under the profile.
+uint64_t slowness(dsl::OpId op, const std::vector<uint64_t>& params, const ChooseOptions& options) {
+  const uint64_t lambda = options.search ? options.search->effort->lambda : kLambdaOne;
+  return decode_cost(op, params) * lambda / kLambdaOne;
+}
+
 }  // namespace
 
 Result<std::optional<Choice>> dealt_choice(const Stream& stream, const Deal& deal, uint64_t frame_words,
@@ -149,9 +155,8 @@ Result<std::optional<Choice>> dealt_choice(const Stream& stream, const Deal& dea
     while (gatherers.size() < children.size()) gatherers.emplace_back(stream.width);
     for (size_t i = 0; i < children.size(); ++i) gatherers[i].add(children[i]);
   }
-  const uint64_t lambda = options.search ? options.search->effort->lambda : kLambdaOne;
-  uint64_t cost = (stored.size() + 2 * deal.params.size()) * kByte +
-                  stream.words * decode_cost(deal.op, deal.params) * lambda / kLambdaOne;
+  uint64_t cost =
+      (stored.size() + 2 * deal.params.size()) * kByte + stream.words * slowness(deal.op, deal.params, options);
   Expr expr{deal.op, deal.params, {}};
   std::vector<StreamStats> stats;
   std::deque<Fields> fields;  // they stay where they are
@@ -213,6 +218,8 @@ Result<std::optional<Choice>> by_context(const Stream& stream, Fields& fields, u
   dsl::spec_of(OpId::context).propose(target, proposals);
   std::optional<Choice> best;
   for (dsl::Proposal& proposal : proposals) {
+    // A sample's promise is no more than that, but one that comes to less than half the price is not worth a pass.
+    if (2 * proposal.gain < slowness(OpId::context, proposal.params, options)) continue;
     Deal deal{OpId::context, std::move(proposal.params), std::nullopt, limit};
     Result<std::optional<Choice>> tried = dealt_choice(stream, deal, fields.frame_words(), entropy, options);
     if (!tried) return tried;

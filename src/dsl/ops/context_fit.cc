@@ -152,8 +152,9 @@ class Neighbours {
 
 constexpr uint64_t kLeastGain = 12;  // 1/256 bits a word: four sets of tables and slower decoding cost something
 
-Proposal proposal_of(const ContextParams& field, const std::vector<ContextTerm>& terms, Dtype dtype) {
+Proposal proposal_of(const ContextParams& field, const std::vector<ContextTerm>& terms, Dtype dtype, uint64_t gain) {
   Proposal out{{static_cast<uint64_t>(field.level), field.shift, field.bits}, std::vector<Dtype>(kHands, dtype)};
+  out.gain = gain;
   for (const ContextTerm& term : terms) {
     out.params.push_back(term.stride);
     out.params.push_back(term.weight);
@@ -204,7 +205,7 @@ void propose_contexts(const Target& target, std::vector<Proposal>& out) {
       const uint64_t gain = neighbours.gain(way);
       if (gain >= least && gain > best) best = gain, terms = &way;
     }
-    if (terms != nullptr) out.push_back(proposal_of(field, *terms, target.dtype));
+    if (terms != nullptr) out.push_back(proposal_of(field, *terms, target.dtype, best));
     return best;
   };
   // Those all of whose words stand well before run in stretches.
