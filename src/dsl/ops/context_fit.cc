@@ -218,7 +218,8 @@ void propose_contexts(const Target& target, std::vector<Proposal>& out) {
     reached = add_best({{{r, 1}}, {{r, 2}, {r - 1, 1}, {r + 1, 1}}, {{r, 2}, {r - 1, 1}, {r + 1, 1}, {2 * r, 1}}},
                        kLeastGain);
   }
-  const uint64_t a = std::min(single[0].second, single[1].second), b = std::max(single[0].second, single[1].second);
+  const uint64_t nearest = single.front().second, next = single.size() > 1 ? single[1].second : 2 * nearest;
+  const uint64_t a = std::min(nearest, next), b = std::max(nearest, next);
   if (a < kLongStride && a + b <= kMaxContextStride)
     add_best({{{a, 1}}, {{a, 1}, {b, 1}}, {{a, 2}, {b, 2}, {a + b, 1}, {2 * a, 1}}, {{a, 2}, {2 * a, 1}}},
              std::max(kLeastGain, reached + reached / 8));
