@@ -48,18 +48,6 @@ Result<std::shared_ptr<const dsl::BoundProgram>> bind_choice(const synth::Choice
   return bind_sets(choice, sets);
 }
 
-synth::Stream words_of(const SpanStream& bytes, Dtype dtype, unsigned width, std::vector<uint64_t> shape) {
-  synth::Stream stream;
-  stream.shape = std::move(shape);
-  stream.dtype = dtype;
-  stream.width = width;
-  stream.words = bytes.bytes() / (width / 8);
-  stream.read = [&bytes, width](uint64_t first, bits::Words out) {
-    return bytes.read(first * (width / 8), out.byte_span());
-  };
-  return stream;
-}
-
 bool is_one_region(const dsl::Program& program) {
   return program.regions().size() == 1 && program.regions()[0].root == 0;
 }
@@ -71,6 +59,18 @@ uint64_t bytes_of(const std::vector<ByteVector>& tables) {
 }
 
 }  // namespace
+
+synth::Stream words_of(const SpanStream& bytes, Dtype dtype, unsigned width, std::vector<uint64_t> shape) {
+  synth::Stream stream;
+  stream.shape = std::move(shape);
+  stream.dtype = dtype;
+  stream.width = width;
+  stream.words = bytes.bytes() / (width / 8);
+  stream.read = [&bytes, width](uint64_t first, bits::Words out) {
+    return bytes.read(first * (width / 8), out.byte_span());
+  };
+  return stream;
+}
 
 Coder::Coder(const Source& source, archive::Writer& writer, Pool& pool, CoderOptions options)
     : source_(&source),

@@ -26,6 +26,9 @@
 
 namespace brevis::pack {
 
+// The words that programs are chosen for, read from `bytes`, which has to live on.
+synth::Stream words_of(const SpanStream& bytes, Dtype dtype, unsigned width, std::vector<uint64_t> shape = {});
+
 struct CoderOptions {
   uint64_t frame_bytes = uint64_t{512} << 10;
   bool verify = true;

@@ -77,17 +77,6 @@ struct Difference {
   }
 };
 
-synth::Stream words_of(const SpanStream& bytes, Dtype dtype, unsigned width) {
-  synth::Stream stream;
-  stream.dtype = dtype;
-  stream.width = width;
-  stream.words = bytes.bytes() / (width / 8);
-  stream.read = [&bytes, width](uint64_t first, bits::Words out) {
-    return bytes.read(first * (width / 8), out.byte_span());
-  };
-  return stream;
-}
-
 // Cut at a bit of its own choice: the top by an alphabet, the rest as it is. Steps have no fixed exponent that a cut
 // could follow.
 std::optional<dsl::Program> best_cut(const synth::StreamStats& stats, uint64_t frame_words) {
