@@ -311,11 +311,18 @@ Result<std::optional<Choice>> with_offset(const Stream& stream, const std::vecto
 Result<Improved> searched(const Stream& stream, Fields& fields, uint64_t entropy, uint64_t frame_words,
                           const std::vector<Candidate>& candidates, const std::optional<Choice>& shifted,
                           const ChooseOptions& options) {
-  std::vector<Expr> known;
-  if (shifted) known.push_back(shifted->program->expr());
-  for (size_t i = 0; i < std::min(candidates.size(), kPricedByStatistics); ++i) known.push_back(candidates[i].expr);
-  BREVIS_ASSIGN(Improved out, improve(stream, frame_words, known, *options.search,
-                                      [&](const Expr& expr) { return train_whole(stream, fields, expr, options); }));
+  Known known;
+  if (shifted) {
+    known.programs.push_back(shifted->program->expr());
+    known.costs = std::pair(shifted->estimated_bytes * 8 * 256, candidates.front().cost);
+  }
+  for (size_t i = 0; i < std::min(candidates.size(), kPricedByStatistics); ++i)
+    known.programs.push_back(candidates[i].expr);
+  const auto train = [&](const Expr& expr) -> Result<std::optional<Choice>> {
+    if (shifted && expr == known.programs.front()) return shifted;
+    return train_whole(stream, fields, expr, options);
+  };
+  BREVIS_ASSIGN(Improved out, improve(stream, frame_words, known, *options.search, train));
   if (!out.choice) return out;
   if (entropy != 0 && out.choice->mate) {
     out.choice->mate->quality = quality_of(out.choice->mate->quality, entropy);
@@ -394,7 +401,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   }
   if (!plain && !candidates.empty()) {
     const uint64_t limit = shifted ? shifted->estimated_bytes * 8 * 256 : candidates.front().cost;
-    BREVIS_ASSIGN(auto dealt, by_context(stream, fields, limit, entropy, options));
+    BREVIS_ASSIGN(auto dealt, by_context(stream, fields, candidates.front().cost, limit, entropy, options));
     if (dealt) shifted = std::move(dealt);
   }
   std::optional<SearchTrace> trace;

@@ -208,8 +208,8 @@ Result<Choice> select_too(const Stream& stream, Choice shifted, uint64_t frame_w
   return shifted;
 }
 
-Result<std::optional<Choice>> by_context(const Stream& stream, Fields& fields, uint64_t limit, uint64_t entropy,
-                                         const ChooseOptions& options) {
+Result<std::optional<Choice>> by_context(const Stream& stream, Fields& fields, uint64_t plain, uint64_t limit,
+                                         uint64_t entropy, const ChooseOptions& options) {
   if (stream.words < kLeastDealt || !may_use(options, OpId::context)) return std::optional<Choice>{};
   BREVIS_ASSIGN(const Look seen, look(stream));
   dsl::Target target{stream.width, stream.dtype, stream.words, stream.shape, seen.placed, nullptr};
@@ -218,8 +218,10 @@ Result<std::optional<Choice>> by_context(const Stream& stream, Fields& fields, u
   dsl::spec_of(OpId::context).propose(target, proposals);
   std::optional<Choice> best;
   for (dsl::Proposal& proposal : proposals) {
-    // A sample's promise is no more than that, but one that comes to less than half the price is not worth a pass.
-    if (2 * proposal.gain < slowness(OpId::context, proposal.params, options)) continue;
+    // A sample's promise is no more than that, but twice of it has to pay for the slow decoding and beat what else
+    // there is, or it is not worth a pass.
+    const uint64_t price = stream.words * slowness(OpId::context, proposal.params, options);
+    if (plain + price > limit + 2 * stream.words * proposal.gain) continue;
     Deal deal{OpId::context, std::move(proposal.params), std::nullopt, limit};
     Result<std::optional<Choice>> tried = dealt_choice(stream, deal, fields.frame_words(), entropy, options);
     if (!tried) return tried;

@@ -32,7 +32,8 @@ Result<Choice> select_too(const Stream& stream, Choice shifted, uint64_t frame_w
                           const ChooseOptions& options);
 
 // The stream under the best `context` that a sample promises something of, where one costs less than the limit.
-Result<std::optional<Choice>> by_context(const Stream& stream, Fields& fields, uint64_t limit, uint64_t entropy,
-                                         const ChooseOptions& options);
+// `plain`: what the stream costs in one piece and as it is.
+Result<std::optional<Choice>> by_context(const Stream& stream, Fields& fields, uint64_t plain, uint64_t limit,
+                                         uint64_t entropy, const ChooseOptions& options);
 
 }  // namespace brevis::synth

@@ -85,15 +85,30 @@ Result<bool> expresses(const Choice& choice, const Stream& stream) {
   return true;
 }
 
-Result<Improved> improve(const Stream& stream, uint64_t frame_words, std::span<const dsl::Expr> known,
-                         const SearchOptions& options, const TrainWhole& train) {
+namespace {
+
+// On the sample.
+uint64_t cost_of_known(TargetPool& pool, const Known& known) {
+  uint64_t cost = pool.score(TargetPool::kRoot, known.programs.front()).value_or(UINT64_MAX);
+  if (known.costs && known.programs.size() > 1 && known.costs->second != 0)
+    if (const auto other = pool.score(TargetPool::kRoot, known.programs[1]))
+      cost = std::min(cost, static_cast<uint64_t>(static_cast<unsigned __int128>(*other) * known.costs->first /
+                                                  known.costs->second));
+  return cost;
+}
+
+}  // namespace
+
+Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known& given, const SearchOptions& options,
+                         const TrainWhole& train) {
   Improved out;
   const Effort& effort = *options.effort;
   if (effort.limits.expansions == 0 || options.budget->left() < kLookWork) return out;
   BREVIS_ASSIGN(const Drawn drawn, draw_sample(stream, frame_words, effort));
   if (!effort.any_stream && !shows_order(stream, drawn)) return out;
   TargetPool pool = pool_for(stream, frame_words, drawn, options);
-  const uint64_t known_cost = pool.score(TargetPool::kRoot, known.front()).value_or(UINT64_MAX);
+  const std::vector<dsl::Expr>& known = given.programs;
+  const uint64_t known_cost = cost_of_known(pool, given);
   SearchLimits limits = limits_of(options);
   limits.below = known_cost - known_cost / (effort.gain_of + 1);  // what is dearer is not looked at below
   Searched searched = search(pool, *options.grammar, *options.prior, known, limits);
@@ -103,7 +118,7 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, std::span<c
   size_t tried = 0;
   for (const Found& found : searched.best) {
     if (tried == effort.rerank || found.cost + found.cost / effort.gain_of >= known_cost) break;
-    if (found.expr == known.front()) continue;
+    if (found.expr == known.front() || (found.incumbent && given.costs)) continue;
     ++tried;
     options.budget->spend(stream.words * kProofWork);
     if (!best) {

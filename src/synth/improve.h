@@ -18,9 +18,16 @@ struct Improved {
 // Tables for the whole stream; nullopt when the program does not express it.
 using TrainWhole = std::function<Result<std::optional<Choice>>(const dsl::Expr&)>;
 
-// `known`: complete programs, the best first, at least one.
-Result<Improved> improve(const Stream& stream, uint64_t frame_words, std::span<const dsl::Expr> known,
-                         const SearchOptions& options, const TrainWhole& train);
+// Programs that are known, complete, the best first, at least one. Where whole statistics compared the first two,
+// `costs` are theirs: a sample flatters neither then (steps fitted to a sample do no justice to the whole stream's),
+// and the others need no second look.
+struct Known {
+  std::vector<dsl::Expr> programs;
+  std::optional<std::pair<uint64_t, uint64_t>> costs;
+};
+
+Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known& known, const SearchOptions& options,
+                         const TrainWhole& train);
 
 // Expected cost of the whole stream under a program, from the same sample that improve() searches; nullopt when it
 // does not express that.
