@@ -26,8 +26,9 @@ constexpr uint32_t kFeatureSelect = 1u << 3;     // a program uses `select`
 constexpr uint32_t kFeatureRelations = 1u << 4;  // a program uses `combine`, `patch` or `base`
 constexpr uint32_t kFeatureText = 1u << 5;       // a program uses the codec `text`
 constexpr uint32_t kFeatureContext = 1u << 6;    // a program uses `context`
+constexpr uint32_t kFeatureUpdate = 1u << 7;     // a program uses `update`
 constexpr uint32_t kKnownFeatures = kFeatureRef | kFeatureOffset | kFeatureTranspose | kFeatureSelect |
-                                    kFeatureRelations | kFeatureText | kFeatureContext;
+                                    kFeatureRelations | kFeatureText | kFeatureContext | kFeatureUpdate;
 
 // Limits: beyond them a file is refused as corrupt before anything is allocated.
 constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 30;           // uncompressed; 100,000 tensors need 3 MB

@@ -16,14 +16,28 @@ void combine_scalar(Combine f, bool folded, ConstWords p, ConstWords q, Words ou
   run(static_cast<unsigned>(f), out.lane(), low_mask(out.width), p.data, q.data, out.data, out.count);
 }
 
+// 0, -1, 1, -2, 2.. become 0, 1, 2, 3, 4..
+void fold(Words words) {
+  const unsigned width = words.width;
+  visit_lane(width, [&]<class T>(T) {
+    const auto mask = static_cast<T>(low_mask(width));
+    for (size_t i = 0; i < words.count; ++i) {
+      const T word = combine_load<T>(words.data, i),
+              negative = static_cast<T>(T{0} - static_cast<T>(word >> (width - 1)));
+      combine_store<T>(words.data, i, static_cast<T>(static_cast<T>(static_cast<T>(word << 1) ^ negative) & mask));
+    }
+  });
+}
+
 }  // namespace
 
 void fill_scalar_combine(Kernels& table) { table.combine = combine_scalar; }
 
 void combine(Combine f, ConstWords p, ConstWords q, Words out, bool folded) { kernels().combine(f, folded, p, q, out); }
 
-void uncombine(Combine f, ConstWords target, ConstWords q, Words p) {
+void uncombine(Combine f, ConstWords target, ConstWords q, Words p, bool folded) {
   combine_any<true, false>(static_cast<unsigned>(f), p.lane(), low_mask(p.width), target.data, q.data, p.data, p.count);
+  if (folded) fold(p);
 }
 
 std::vector<size_t> differing(ConstWords a, ConstWords b) {

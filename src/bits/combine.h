@@ -18,7 +18,7 @@ enum class Combine : uint8_t { exclusive_or, add, subtract, order };
 // small numbers of either sign as small ones, as map(zigzag) does, and is unfolded on the way.
 void combine(Combine f, ConstWords p, ConstWords q, Words out, bool folded = false);
 // The p for which combine() gives `target`.
-void uncombine(Combine f, ConstWords target, ConstWords q, Words p);
+void uncombine(Combine f, ConstWords target, ConstWords q, Words p, bool folded = false);
 
 // Where two streams of one width and count differ, ascending; data may be unaligned.
 std::vector<size_t> differing(ConstWords a, ConstWords b);

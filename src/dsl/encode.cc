@@ -58,6 +58,7 @@ class Encoder {
   struct Inverted {
     std::vector<bits::OwnedWords> children;
     std::vector<uint64_t> counts;
+    size_t base = SIZE_MAX;  // the child that the base gave
     // Plain size of the children: which of several word lists leaves the least to store.
     uint64_t bits() const {
       uint64_t sum = 0;
@@ -162,6 +163,7 @@ class Encoder {
     ByteWriter header(header_);
     for (const uint64_t count : inverted.counts) header.varint(count);
     for (size_t i = 0; i < node.children.size(); ++i) {
+      if (i == inverted.base) continue;
       BREVIS_ASSIGN(const bool fits, encode(node.children[i], inverted.children[i].view()));
       if (!fits) return false;
     }
@@ -304,7 +306,10 @@ class Encoder {
 
   Result<bool> invert(const OpSpec& spec, const Node& node, const SlotTable& table, bits::ConstWords target,
                       Inverted& out) const {
-    return spec.invert({node, table.list.get(), first_word_, {}, table.blob.get()}, target, out.children, out.counts);
+    NodeArgs args{node, table.list.get(), first_word_, {}, table.blob.get()};
+    for (size_t i = 0; i < spec.in_step && i < node.children.size(); ++i)
+      if (const auto base = base_of(node.children[i], target.count)) args.base = *base, out.base = i;
+    return spec.invert(args, target, out.children, out.counts);
   }
 
   const BoundProgram& bound_;

@@ -15,8 +15,8 @@ namespace brevis::dsl {
 
 // Appends the stored bytes of one frame of `region` holding `target`, whose first word has that place in the region's
 // stream. A slot with a set of tables gets the one with the smallest estimate. False: the program cannot express it
-// (and `out` is as before). `bases`: as for decode_frame; a combine with a base as Q and a patch of a base as P take
-// the difference, a base anywhere else cannot be expressed.
+// (and `out` is as before). `bases`: as for decode_frame; a combine or update with a base as Q and a patch of a
+// base as P take the difference, a base anywhere else cannot be expressed.
 Result<bool> encode_frame(const BoundProgram& bound, uint32_t region, uint64_t first_word, bits::ConstWords target,
                           ByteVector& out, std::span<const ByteSpan> bases = {});
 

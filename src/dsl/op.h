@@ -55,6 +55,7 @@ struct NodeArgs {
   uint64_t position;     // of the frame's first word in the region's stream; the same at every node of the region
   std::span<const uint64_t> counts;  // the data-dependent counts of this node in this frame
   const Blob* blob = nullptr;        // blob slots only
+  bits::ConstWords base{};           // packing: the words of the node's child `base`, where the packer has them
 };
 
 struct OpSpec {

@@ -4,7 +4,8 @@
 // bytes becomes a difference, where that is smaller than the stream by itself. Two differences are looked at: steps in
 // the order of floats (plain ones for integers), folded so that small ones of either sign are small numbers, and the
 // exclusive or. The cheaper one by entropy is given to the same choice of programs as any stream, and the program found
-// goes below a `combine`. Where few words changed, a `patch` is tried beside that (patching.h).
+// goes below a `combine`. Beside that an `update` is tried, whose steps depend on the base (updating.h), and where few
+// words changed a `patch` (patching.h).
 #include <algorithm>
 #include <bit>
 
@@ -14,6 +15,7 @@
 #include "dsl/verify.h"
 #include "pack/coder.h"
 #include "pack/patching.h"
+#include "pack/updating.h"
 #include "synth/known_good.h"
 
 namespace brevis::pack {
@@ -29,16 +31,6 @@ constexpr uint64_t kWorthOf = 50;
 constexpr uint64_t kEqualFrom = 64;  // bytes; saying where shorter streams stand costs more than they do
 // A patch is read so much faster than a difference that it may be larger by a sixteenth, and a little a frame.
 constexpr uint64_t kPatchSlackOf = 16, kPatchSlackFrame = 8;
-
-// Words folded so that small numbers of either sign become small ones: the inverse of map(zigzag).
-void fold(bits::Words words) {
-  bits::visit_lane(words.width, [&]<class T>(T) {
-    for (T& word : words.as<T>()) {
-      const T negative = static_cast<T>(T{0} - static_cast<T>(word >> (words.width - 1)));
-      word = static_cast<T>(static_cast<T>(word << 1) ^ negative);
-    }
-  });
-}
 
 bool is_one_region(const synth::Choice& choice) {
   const auto& regions = choice.program->regions();
@@ -71,8 +63,7 @@ struct Difference {
     bits::OwnedWords base(width, out.count);
     BREVIS_TRY(bytes->read(first * lane, out.byte_span()));
     BREVIS_TRY(bases->read(*spans, first * lane, base.words().byte_span()));
-    bits::uncombine(way.combine, out, base.view(), out);
-    if (way.folded) fold(out);
+    bits::uncombine(way.combine, out, base.view(), out, way.folded);
     return {};
   }
 };
@@ -205,21 +196,30 @@ Result<std::optional<Coded>> Coder::code_related(const RecordPlan& plan, const S
   BREVIS_ASSIGN(synth::Choice choice, choose_difference(plan, related));
   align_frames(plan, choice);
   const bool has_region = is_one_region(choice);
-  bool is_patch = false;
+  bool is_whole = false;  // the choice has its base, and is no program of the difference alone
+  const PatchSource pair{own, base_of(plan)};
+  if (has_region) {
+    BREVIS_ASSIGN(auto update, choose_update(pair, related.difference.way.combine, choice.frame_words[0],
+                                             choice.estimated_bytes, *pool_, options_.window));
+    is_whole = update.has_value();
+    if (is_whole) choice = std::move(*update);
+  }
   if (related.seen.others <= own.words / kPatchOf) {
     const uint64_t frame_words = has_region ? choice.frame_words[0] : default_frame_words(own.width);
-    BREVIS_ASSIGN(auto patch, choose_patch({own, base_of(plan)}, frame_words, *pool_, options_.window));
+    BREVIS_ASSIGN(auto patch, choose_patch(pair, frame_words, *pool_, options_.window));
     const uint64_t slack = choice.estimated_bytes / kPatchSlackOf + (own.words / frame_words + 1) * kPatchSlackFrame;
-    is_patch = patch && (!has_region || patch->estimated_bytes <= choice.estimated_bytes + slack);
-    if (is_patch) choice = std::move(*patch);
+    if (patch && (!has_region || patch->estimated_bytes <= choice.estimated_bytes + slack)) {
+      choice = std::move(*patch);
+      is_whole = true;
+    }
   }
   unsigned alone_width = own.width;  // stays: only bytes without a dtype are read in another
   BREVIS_ASSIGN(alone, choose(bytes, plan, scanned, alone_width));
   const uint64_t worth = alone->estimated_bytes - alone->estimated_bytes / kWorthOf;
-  if ((!is_patch && !has_region) || choice.estimated_bytes > worth) return std::optional<Coded>();
+  if ((!is_whole && !has_region) || choice.estimated_bytes > worth) return std::optional<Coded>();
 
   std::vector<archive::Binding> bindings;
-  if (is_patch) {
+  if (is_whole) {
     for (const ByteVector& table : choice.tables) bindings.push_back({writer_->add_table(table)});
   } else {
     Scan as_stream;

@@ -7,7 +7,8 @@
 #include "bits/combine.h"
 #include "dsl/encode.h"
 #include "dsl/verify.h"
-#include "synth/known_good.h"
+#include "pack/parts.h"
+#include "synth/complete.h"
 
 namespace brevis::pack {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 using dsl::Expr;
 using dsl::OpId;
 
-constexpr uint64_t kByte = 8 * 256;
-constexpr uint64_t kStreamCost = 2 * kByte;  // of a frame, beside payload
 constexpr unsigned kGapBits = dsl::kPositionBits;
 
 // What one frame replaces.
@@ -40,13 +39,6 @@ Result<Replaced> replaced(const PatchSource& source, uint64_t first, uint64_t co
   return out;
 }
 
-// A stream with its program, as far as it goes below a patch.
-struct Part {
-  Expr expr;
-  std::vector<ByteVector> tables;
-  uint64_t cost = 0;  // 1/256 bits
-};
-
 // Small gaps are many: the top of them by an alphabet, the rest as it is.
 Result<std::optional<Part>> code_gaps(const codec::Histogram& gaps, uint64_t frame_gaps) {
   const Expr lit{OpId::literal, {}, {}};
@@ -62,28 +54,6 @@ Result<std::optional<Part>> code_gaps(const codec::Histogram& gaps, uint64_t fra
   BREVIS_ASSIGN(auto estimated, dsl::estimate(program, 0, gaps));
   if (!estimated) return std::optional<Part>{};
   return std::optional(Part{std::move(best->expr), std::move(estimated->tables), best->cost});
-}
-
-// `frames`: gives the words of each.
-Result<std::optional<Part>> code_words(Dtype dtype, const synth::StreamStats& stats, uint64_t frames,
-                                       uint64_t frame_words, const dsl::FrameWords& read) {
-  // A stream of its own in every frame is what few words pay for first.
-  Part part{{OpId::literal, {static_cast<uint64_t>(codec::CodecId::packed)}, {}}, {}, 0};
-  part.cost = stats.words * static_cast<uint64_t>(std::bit_width(stats.or_mask)) * 256 + frames * kStreamCost;
-  auto structures = synth::known_good(dtype, stats, std::max<uint64_t>(1, stats.words / frames), 1);
-  if (!structures.empty() && structures.front().cost && *structures.front().cost < part.cost)
-    part = {std::move(structures.front().expr), {}, *structures.front().cost};
-  BREVIS_ASSIGN(const auto program, dsl::build(stats.width, part.expr));
-  if (stats.width <= 16) {
-    BREVIS_ASSIGN(auto estimated, dsl::estimate(program, 0, stats.field(0, stats.width)));
-    if (!estimated) return std::optional<Part>{};
-    part.tables = std::move(estimated->tables);
-    return std::optional(std::move(part));
-  }
-  BREVIS_ASSIGN(auto tables, dsl::train(program, 0, frames, frame_words, read));
-  if (!tables) return std::optional<Part>{};
-  part.tables = std::move(*tables);
-  return std::optional(std::move(part));
 }
 
 }  // namespace
@@ -117,11 +87,11 @@ Result<std::optional<synth::Choice>> choose_patch(const PatchSource& source, uin
 
   BREVIS_ASSIGN(auto gaps, code_gaps(all.gaps, std::max<uint64_t>(1, all.words.words / frames)));
   Replaced held;  // what the last call gave
-  BREVIS_ASSIGN(auto words,
-                code_words(own.dtype, all.words, frames, frame_words, [&](uint64_t i) -> Result<bits::ConstWords> {
-                  BREVIS_ASSIGN(held, frame(i));
-                  return held.words.view();
-                }));
+  BREVIS_ASSIGN(auto words, code_words(own.dtype, false, all.words, frames, frame_words,
+                                       [&](uint64_t i) -> Result<bits::ConstWords> {
+                                         BREVIS_ASSIGN(held, frame(i));
+                                         return held.words.view();
+                                       }));
   if (!gaps || !words) return std::optional<synth::Choice>{};
   synth::Choice choice;
   Expr expr{OpId::patch, {}, {{OpId::base, {}, {}}, std::move(gaps->expr), std::move(words->expr)}};
@@ -132,7 +102,7 @@ Result<std::optional<synth::Choice>> choose_patch(const PatchSource& source, uin
     return make_error(Errc::internal, "a patch has tables for other slots than its own");
   choice.program = std::make_shared<dsl::Program>(std::move(program));
   choice.frame_words = {frame_words};
-  choice.estimated_bytes = (gaps->cost + words->cost) / kByte + frames;
+  choice.estimated_bytes = (gaps->cost + words->cost) / kByteCost + frames;
   return std::optional(std::move(choice));
 }
 

@@ -99,6 +99,13 @@ std::vector<std::vector<uint64_t>> params_for(const OpSpec& spec, unsigned width
       if (width == 16) lists.push_back({7, 8, 64, 60, 1, 64});
       break;
     case OpId::transpose: lists = {{2, 2}, {2, 3}, {17, 3}, {64, 64}, {33, 40}, {2, 5000}}; break;
+    case OpId::update:
+      for (uint64_t f = 0; f < spec.keywords.size(); ++f) {
+        lists.push_back({f, 0, std::min(width, 16u)});
+        if (width > 3) lists.push_back({f, width / 2 - 1, 2});
+        if (width == 16) lists.push_back({f, 7, 8});
+      }
+      break;
     case OpId::combine: lists = {{0}, {1}, {2}, {3}}; break;
     case OpId::ramp: lists = {{250 & mask, 3 & mask}, {mask, mask}, {0, 0}}; break;
     default:
@@ -324,7 +331,7 @@ TEST_CASE("law: a range of the output is that slice of the whole") {
   Random random(2);
   size_t made = 0;
   std::set<OpId> seen;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 500; ++round) {
     const unsigned width = test::random_width(rng);
     const uint64_t words = random.below(8000);
     test::ProgramShape shape;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators of relations between files, written from docs/format-programs.md alone: see brevis_operators.py."""
-from brevis_codecs import need
+from brevis_codecs import Bytes, need
 from brevis_operators import BOTH, MAPS, Operator, Unsupported, operator
 
 
@@ -54,6 +54,45 @@ class Patch(Operator):
             at += 1 + gap
             need(at < n, "patch: a place outside the frame")
             out[at] = word
+        return out
+
+
+@operator(23, "update")
+class Update(Operator):
+    children, parameters, counts, has_list, in_step = 5, 3, 3, True, 1
+
+    @staticmethod
+    def gate(node):
+        function, shift, bits = node.parameters
+        if function not in COMBINE:
+            raise Unsupported(f"update {function}")
+        need(2 <= bits <= 16 and shift + bits <= node.width, "update: field")
+        return [node.width] * 5
+
+    @staticmethod
+    def entries(node):
+        return 3
+
+    @staticmethod
+    def lengths(node, n, m):
+        need(sum(m) <= n, "update: counts")
+        return [n, *m, n - sum(m)]
+
+    @staticmethod
+    def run(node, frame, n, m, streams):
+        function, shift, bits = node.parameters
+        table, begins = Bytes(frame.table[node.number]), []
+        for _ in range(3):
+            begins.append(table.varint() + (begins[-1] + 1 if begins else 0))
+        need(begins[-1] < 1 << bits and not table.rest(), "update: classes")
+        base, *steps = streams
+        left, out = [list(reversed(stream)) for stream in steps], []
+        for q in base:
+            field = q >> shift & (1 << bits) - 1
+            words = left[sum(field >= begin for begin in begins)]
+            need(words, "update: words of a class")
+            p = words.pop()
+            out.append(COMBINE[function](p if function == 0 else MAPS[4][0](p, 0, node.width), q, node.width))
         return out
 
 

@@ -79,8 +79,14 @@ class Maker {
     ++bases_;
     take();
     const Expr base{OpId::base, {}, {}};
-    switch (rng_.below(3)) {
+    const auto step = [&] { return region(width, depth + 1); };
+    switch (rng_.below(4)) {
       case 0: return base;
+      case 2: {
+        const uint64_t bits = 2 + rng_.below(std::min(width, 16u) - 1);
+        return Expr{
+            OpId::update, {rng_.below(4), rng_.below(width - bits + 1), bits}, {base, step(), step(), step(), step()}};
+      }
       case 1: return Expr{OpId::patch, {}, {base, literal(dsl::kPositionBits), region(width, depth + 1)}};
       default: return Expr{OpId::combine, {rng_.below(4)}, {region(width, depth + 1), base}};
     }
@@ -116,6 +122,7 @@ class Maker {
       case OpId::runs:
       case OpId::combine:
       case OpId::patch:
+      case OpId::update:
       case OpId::zeros: return true;
       default: return false;
     }
@@ -182,6 +189,9 @@ class Maker {
       case OpId::ramp: params = {word(width), word(width)}; return 0;
       case OpId::combine: params = {rng_.below(spec.keywords.size())}; return 2;
       case OpId::patch: return 3;
+      case OpId::update:
+        params = {rng_.below(spec.keywords.size()), rng_.below(width), 2 + rng_.below(std::min(width, 16u))};
+        return 5;
       case OpId::runs:
       case OpId::zeros: return 2;
       default: break;

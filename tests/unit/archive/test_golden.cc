@@ -238,6 +238,41 @@ std::vector<PackPart> on_base_parts() {
   return parts;
 }
 
+// Steps dealt by fields of the base's words, in each way.
+std::vector<PackPart> updated_parts() {
+  const ByteVector base = joined(base_parts());
+  const auto part = [&](uint64_t at, uint64_t n) {
+    return ByteVector(base.begin() + static_cast<ptrdiff_t>(at), base.begin() + static_cast<ptrdiff_t>(at + n));
+  };
+  std::vector<PackPart> parts = {{prefix, random_bytes(40, 73), "u8 = literal(raw)"}};
+  const char* const fields[] = {"order, 7, 8", "xor, 5, 10", "add, 0, 16", "sub, 9, 2"};
+  for (uint32_t i = 0; i < 4; ++i) {
+    ByteVector bytes = part(40, 6000);
+    const ByteVector noise = random_bytes(6000, 74 + i);
+    for (size_t at = 0; at < bytes.size(); at += 2) bytes[at] = static_cast<uint8_t>(bytes[at] + noise[at] % 9);
+    parts.push_back({tensor,
+                     bytes,
+                     std::string("u16 = update(") + fields[i] +
+                         "; base, literal(packed), literal(zstd), merge(12, 4; literal(packed), literal(packed)), "
+                         "literal(sparse))",
+                     i,
+                     -1,
+                     {{0, {40, 6000}}},
+                     part(40, 6000)});
+  }
+  ByteVector wide = part(6040, 6000);
+  for (size_t at = 0; at < wide.size(); at += 4) wide[at] ^= static_cast<uint8_t>(at % 7);
+  parts.push_back(
+      {tensor,
+       wide,
+       "u32 = update(order, 23, 8; base, literal(packed), literal(packed), literal(packed), literal(packed))",
+       4,
+       -1,
+       {{0, {6040, 6000}}},
+       part(6040, 6000)});
+  return parts;
+}
+
 std::vector<Golden> goldens() {
   return {
       {"empty", {}},
@@ -252,6 +287,7 @@ std::vector<Golden> goldens() {
       {"table_sets", codec_parts(), true},
       {"base", base_parts()},
       {"on_base", on_base_parts(), false, "base"},
+      {"updated", updated_parts(), false, "base"},
   };
 }
 
