@@ -23,8 +23,9 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kMaxSpareBuffers = 16;
 constexpr uint64_t kMinSpareBytes = uint64_t{2} << 20;  // spares have an eighth of the cap, but room for a few frames
 constexpr int kEvictionRounds = 8;
-// The share of taken blocks: an eighth of the cap, and no more than stays in the caches of a processor.
-constexpr uint64_t kTakenShare = uint64_t{16} << 20;
+// The share of taken blocks: an eighth of the cap, and no more than stays in the second-level cache of a core. Decoding
+// into memory that is cold, and copying out of it, costs an eighth of all that a stream costs.
+constexpr uint64_t kTakenShare = uint64_t{2} << 20;
 
 // Sizes in steps, so that buffers of nearly equal frames are of use to each other.
 size_t capacity_for(size_t bytes) {
@@ -238,7 +239,7 @@ void Store::insert(const Key& key, BlockPtr block, size_t serving, bool ahead) {
   std::vector<BlockPtr> victims;
   const std::lock_guard lock(state_->mutex);
   if (state_->index.contains(key)) return;
-  const size_t charge = capacity_for(block->size());
+  const size_t charge = block->capacity_;
   // The block lives already, so its bytes are counted: room is needed only for what is over the cap.
   if (charge > state_->capacity || !state_->make_room(0, victims)) return;
   state_->fresh.push_back({key, std::move(block), charge, 0, false, ahead});

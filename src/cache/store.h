@@ -6,7 +6,7 @@
 // The cap counts every block that lives, also those that only a reader still holds, the buffers kept for reuse, and
 // what others charge. Fresh pages cost as much time as a decode, so buffers of dead blocks are kept and handed out
 // again. Blocks that readers have taken whole are in the kernel's page cache by then: they go first, oldest first, so
-// that one long stream does not push out what others come back for; and beyond a few MiB of them their buffers are used
+// that one long stream does not push out what others come back for; and beyond 2 MiB of them their buffers are used
 // again before the cap is reached, so that a stream goes through memory that is warm and never grows the process.
 //
 // Errors:  std::bad_alloc from allocate(); otherwise none: what does not fit is not kept.
