@@ -27,6 +27,7 @@ constexpr std::array kVariants = {
               fill_scalar_huffman(table);
               fill_scalar_offset(table);
               fill_scalar_deal(table);
+              fill_scalar_classes(table);
               fill_scalar_combine(table);
             }},
 #if defined(__x86_64__)
@@ -34,6 +35,7 @@ constexpr std::array kVariants = {
             [](Kernels& table) {
               fill_avx2(table);
               fill_avx2_offset(table);
+              fill_avx2_classes(table);
               fill_avx2_combine(table);
             }},
     Variant{"avx512", cpu_has_avx512,
@@ -41,6 +43,7 @@ constexpr std::array kVariants = {
               fill_avx512(table);
               fill_avx512_offset(table);
               fill_avx512_deal(table);
+              fill_avx512_classes(table);
               fill_avx512_combine(table);
             }},
 #elif defined(__aarch64__)

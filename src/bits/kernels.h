@@ -179,6 +179,11 @@ struct Kernels {
   // enough. Streams and words are aligned.
   void (*deal)(const uint8_t* classes, DealHands& hands, Words out);
 
+  // How many of three fields, ascending, are at most the field (in[i] >> shift) & mask of each word; aligned words.
+  void (*classify)(ConstWords in, unsigned shift, uint64_t mask, const uint32_t* begins, uint8_t* out);
+  // How often each of 0 .. kHands - 1 occurs among so many bytes, all below kHands.
+  void (*count_classes)(const uint8_t* classes, size_t count, size_t* counts);
+
   // combine() of combine.h.
   void (*combine)(Combine f, bool folded, ConstWords p, ConstWords q, Words out);
 
@@ -244,11 +249,13 @@ void fill_scalar_merge(Kernels& table);
 void fill_scalar_huffman(Kernels& table);
 void fill_scalar_offset(Kernels& table);
 void fill_scalar_deal(Kernels& table);
+void fill_scalar_classes(Kernels& table);
 void fill_scalar_combine(Kernels& table);
 bool cpu_has_avx2();
 void fill_avx2(Kernels& table);
 void fill_avx2_words(Kernels& table);
 void fill_avx2_offset(Kernels& table);
+void fill_avx2_classes(Kernels& table);
 void fill_avx2_combine(Kernels& table);
 void fill_avx2_rans(Kernels& table);
 void fill_avx2_huffman(Kernels& table);
@@ -258,6 +265,7 @@ void fill_avx512(Kernels& table);
 void fill_avx512_words(Kernels& table);
 void fill_avx512_offset(Kernels& table);
 void fill_avx512_deal(Kernels& table);
+void fill_avx512_classes(Kernels& table);
 void fill_avx512_combine(Kernels& table);
 void fill_avx512_rans(Kernels& table);
 void fill_avx512_symbols(Kernels& table);

@@ -313,6 +313,36 @@ TEST_CASE("kernels: deal of every variant gives each place the next word of its 
   }
 }
 
+TEST_CASE("kernels: classes of every variant are those of the definition, and as many") {
+  Random random(13);
+  for (unsigned trial = 0; trial < 1500; ++trial) {
+    const unsigned width = 2 + static_cast<unsigned>(random.below(63));
+    const unsigned b = 2 + static_cast<unsigned>(random.below(std::min(width, 16u) - 1));
+    const auto shift = static_cast<unsigned>(random.below(width - b + 1));
+    const size_t n = random.below(trial % 50 == 0 ? 40000 : 700);
+    const uint64_t mask = bits::low_mask(b);
+    std::array<uint32_t, 3> begins;
+    for (uint32_t& begin : begins) begin = static_cast<uint32_t>(random.below(mask + 1));
+    std::sort(begins.begin(), begins.end());
+    const bits::OwnedWords words = test::make_words(test::Shape::uniform, width, n, random.next());
+    std::vector<uint8_t> truth(n);
+    std::array<size_t, bits::DealHands::kHands> counts{};
+    for (size_t i = 0; i < n; ++i) {
+      for (const uint32_t begin : begins) truth[i] += (words.view().at(i) >> shift & mask) >= begin;
+      ++counts[truth[i]];
+    }
+    for (const Kernels& kernels : bits::all_kernels()) {
+      CAPTURE(kernels.name);
+      Exact out(n, 9);
+      kernels.classify(words.view(), shift, mask, begins.data(), out.data());
+      REQUIRE(same(out.data(), truth.data(), n));
+      std::array<size_t, bits::DealHands::kHands> found{};
+      kernels.count_classes(truth.data(), n, found.data());
+      REQUIRE(found == counts);
+    }
+  }
+}
+
 TEST_CASE("kernels: combine of every variant equals scalar, and uncombine undoes it") {
   const Kernels& used = bits::kernels();
   Random random(12);

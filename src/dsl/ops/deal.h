@@ -32,20 +32,6 @@ inline Status dealt_lengths(const Node&, uint64_t n, std::span<const uint64_t> c
   return {};
 }
 
-// Words of each class among at most kDealTile.
-inline std::array<size_t, kHands> count_classes(std::span<const uint8_t> classes) {
-  std::array<uint16_t, kHands> from{};  // words of this class or a higher one
-  for (unsigned c = 1; c < kHands; ++c) {
-    uint16_t count = 0;
-    for (const uint8_t one : classes) count = static_cast<uint16_t>(count + (one >= c));
-    from[c] = count;
-  }
-  from[0] = static_cast<uint16_t>(classes.size());
-  std::array<size_t, kHands> out;
-  for (size_t c = 0; c < kHands; ++c) out[c] = from[c] - (c + 1 < kHands ? size_t{from[c + 1]} : 0);
-  return out;
-}
-
 // Children that words are taken from, with the place reached in each.
 class Hands {
  public:
@@ -58,7 +44,7 @@ class Hands {
 
   // The words of at most kDealTile classes, in turn; false when there are not as many of each.
   bool take(std::span<const uint8_t> classes, bits::Words out) {
-    taken_ = count_classes(classes);
+    bits::kernels().count_classes(classes.data(), classes.size(), taken_.data());
     for (size_t c = 0; c < kHands; ++c)
       if (taken_[c] > static_cast<size_t>(hands_.end[c] - hands_.next[c]) / lane_) return false;
     bits::kernels().deal(classes.data(), hands_, out);

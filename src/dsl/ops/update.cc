@@ -65,19 +65,10 @@ Result<std::shared_ptr<const Blob>> load(const Node& node, ByteSpan stored) {
   return std::shared_ptr<const Blob>(std::move(out));
 }
 
-// The classes of at most kDealTile words of a base.
-void classify(const NodeArgs& args, bits::ConstWords base, std::span<uint8_t> out) {
+void classify(const NodeArgs& args, bits::ConstWords base, uint8_t* out) {
   const auto& begins = static_cast<const Classes&>(*args.blob).begins;
-  const auto shift = static_cast<unsigned>(args.node.params[1]);
-  bits::visit_lane(base.width, [&]<class T>(T) {
-    const auto mask = static_cast<T>(bits::low_mask(static_cast<unsigned>(args.node.params[2])));
-    const T first = static_cast<T>(begins[0]), second = static_cast<T>(begins[1]), third = static_cast<T>(begins[2]);
-    const std::span<const T> words = base.as<T>();
-    for (size_t i = 0; i < out.size(); ++i) {
-      const T field = static_cast<T>(static_cast<T>(words[i] >> shift) & mask);
-      out[i] = static_cast<uint8_t>((field >= first) + (field >= second) + (field >= third));
-    }
-  });
+  bits::kernels().classify(base, static_cast<unsigned>(args.node.params[1]),
+                           bits::low_mask(static_cast<unsigned>(args.node.params[2])), begins.data(), out);
 }
 
 Status run(const NodeArgs& args, std::span<const bits::ConstWords> in, bits::Words out) {
@@ -88,7 +79,7 @@ Status run(const NodeArgs& args, std::span<const bits::ConstWords> in, bits::Wor
     const size_t n = std::min(kDealTile, out.count - at);
     const bits::ConstWords base = in[0].part(at, n);
     const bits::Words tile = out.part(at, n);
-    classify(args, base, {classes, n});
+    classify(args, base, classes);
     if (!from.take({classes, n}, tile)) return corrupt_stream("classes of steps and words disagree in number");
     bits::combine(combine, tile, base, tile, is_folded(combine));
   }
@@ -104,7 +95,7 @@ Result<bool> invert(const NodeArgs& args, bits::ConstWords target, std::vector<b
   bits::OwnedWords steps(target.width, target.count);
   bits::uncombine(combine, target, base, steps.words(), is_folded(combine));
   deal_out(
-      steps.view(), [&](size_t at, std::span<uint8_t> out) { classify(args, base.part(at, out.size()), out); },
+      steps.view(), [&](size_t at, std::span<uint8_t> out) { classify(args, base.part(at, out.size()), out.data()); },
       children, counts);
   children.insert(children.begin(), std::move(zeros));
   return true;
