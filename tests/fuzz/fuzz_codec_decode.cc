@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every codec against any table and payload: byte 0 picks the codec, 1 the width, 2-3 the number of words, 4-5 the
-// table's length. Words that decode can be coded, and then decode to themselves.
+// Every codec against any table and payload: byte 0 picks the codec, 1 the width, 2-3 the number of words, which the
+// two high bits of byte 1 shift up to where frames have 64 lanes, 4-5 the table's length. Words that decode can be
+// coded, and then decode to themselves.
 #include <algorithm>
 #include <cstring>
 
@@ -17,9 +18,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto codecs = codec::all_codecs();
   const codec::CodecSpec& spec = *codecs[data[0] % codecs.size()];
   const unsigned width = 1 + data[1] % 64;
-  uint16_t count = 0, table_size = 0;
-  std::memcpy(&count, data + 2, 2);
+  uint16_t words = 0, table_size = 0;
+  std::memcpy(&words, data + 2, 2);
   std::memcpy(&table_size, data + 4, 2);
+  const size_t count = size_t{words} << data[1] / 64;
   if (!spec.accepts(width)) return 0;
   const ByteSpan rest(data + 6, size - 6);
   const size_t split = spec.needs_table ? std::min<size_t>(table_size, rest.size()) : 0;

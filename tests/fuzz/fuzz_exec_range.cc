@@ -2,7 +2,8 @@
 //
 // Fuzz: running programs. Input: a program in wire form, varints for the words of the stream, of a frame, and a byte
 // range; the rest is data. The data are words to be trained on, encoded and read back, whole and in part; they are
-// also taken for stored tables and for a stored frame, which may be refused but do no harm.
+// also taken for stored tables and for a stored frame of so many words that it has any number of lanes, which may be
+// refused but do no harm; a frame beside another is what it is alone.
 #include <optional>
 
 #include "dsl/verify.h"
@@ -16,6 +17,7 @@ using namespace brevis::dsl;
 namespace {
 
 constexpr uint64_t kMaxWords = 3000;
+constexpr uint64_t kMaxHostileWords = 70000;
 
 // References have to stay inside the one original that there is.
 bool refs_fit(const Program& program, size_t original) {
@@ -75,6 +77,16 @@ void check_hostile(std::shared_ptr<const Program> program, uint64_t words, ByteS
     const test::FrameBases bases(*program, r, 0, words);
     const auto result = test::decode(**bound, data, words, 0, r, 0, bases.spans);
     if (!result) BREVIS_FUZZ_CHECK(result.error().kind() == Errc::corrupt);
+    ByteVector out(words * program->width() / 8), cut(out.size());
+    const ByteSpan less = data.first(data.size() - std::min<size_t>(data.size(), 1));
+    FrameTask tasks[] = {{bound->get(), r, 0, data, out, bases.spans, {}},
+                         {bound->get(), r, 0, less, cut, bases.spans, {}}};
+    Arena arena;
+    decode_frames(tasks, arena);
+    BREVIS_FUZZ_CHECK(tasks[0].status.has_value() == result.has_value());
+    BREVIS_FUZZ_CHECK(!result || *result == out);
+    BREVIS_FUZZ_CHECK(tasks[1].status.has_value() ==
+                      test::decode(**bound, less, words, 0, r, 0, bases.spans).has_value());
   }
 }
 
@@ -91,6 +103,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ByteSpan rest = ByteSpan(data, size).subspan(in.position());
   if (region_lengths(*program, words))
     check_range(program, words, numbers[1] % kMaxWords, {numbers[2], numbers[3]}, rest);
-  check_hostile(program, words, rest);
+  check_hostile(program, numbers[0] % kMaxHostileWords, rest);
   return 0;
 }

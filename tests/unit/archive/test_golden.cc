@@ -470,6 +470,7 @@ TEST_CASE("goldens: archives of version 1 give their files") {
   CHECK(lines.size() >= goldens().size());
 }
 
+// I07: among them a frame that says it is longer than the limit.
 TEST_CASE("goldens: archives that must be refused are refused for their reason") {
   for (const auto& [name, bytes] : rejected()) {
     CAPTURE(name);
