@@ -26,6 +26,52 @@ void classify(ConstWords in, unsigned shift, uint64_t mask, const uint32_t* begi
   }
 }
 
+template <class T>
+void levels_lanes(const uint8_t* data, size_t count, unsigned shift, T mask, T low, uint8_t* out) {
+  const T* in = reinterpret_cast<const T*>(data);
+  for (size_t i = 0; i < count; ++i) {
+    const T field = static_cast<T>(static_cast<T>(in[i] >> shift) & mask);
+    const T above = field > low ? static_cast<T>(field - low) : T{0};
+    out[i] = static_cast<uint8_t>(above < kTopLevel ? above : T{kTopLevel});
+  }
+}
+
+void levels(ConstWords in, unsigned shift, uint64_t mask, uint64_t low, uint8_t* out) {
+  switch (in.lane()) {
+    case 1:
+      return levels_lanes<uint8_t>(in.data, in.count, shift, static_cast<uint8_t>(mask), static_cast<uint8_t>(low),
+                                   out);
+    case 2:
+      return levels_lanes<uint16_t>(in.data, in.count, shift, static_cast<uint16_t>(mask), static_cast<uint16_t>(low),
+                                    out);
+    case 4:
+      return levels_lanes<uint32_t>(in.data, in.count, shift, static_cast<uint32_t>(mask), static_cast<uint32_t>(low),
+                                    out);
+    default: return levels_lanes<uint64_t>(in.data, in.count, shift, mask, low, out);
+  }
+}
+
+template <size_t kTerms>
+void classes_of_sums(const LevelSums& sums, size_t count, uint8_t* out) {
+  const uint16_t first = sums.begins[0], second = sums.begins[1], third = sums.begins[2];
+  for (size_t i = 0; i < count; ++i) {
+    uint16_t sum = sums.always;
+    for (size_t k = 0; k < kTerms; ++k) sum = static_cast<uint16_t>(sum + sums.weights[k] * sums.levels[k][i]);
+    const uint16_t one = sum >= first, two = sum >= second, three = sum >= third;
+    out[i] = static_cast<uint8_t>(one + two + three);
+  }
+}
+
+void sum_classes(const LevelSums& sums, size_t count, uint8_t* out) {
+  switch (sums.terms) {
+    case 0: return classes_of_sums<0>(sums, count, out);
+    case 1: return classes_of_sums<1>(sums, count, out);
+    case 2: return classes_of_sums<2>(sums, count, out);
+    case 3: return classes_of_sums<3>(sums, count, out);
+    default: return classes_of_sums<LevelSums::kMaxTerms>(sums, count, out);
+  }
+}
+
 // At most 255 rounds before sums of bytes are added up.
 void count_classes(const uint8_t* classes, size_t count, size_t* counts) {
   constexpr size_t kBlock = 64;

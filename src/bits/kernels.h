@@ -148,6 +148,18 @@ struct DealHands {
   std::array<const uint8_t*, kHands> next, end;
 };
 
+constexpr unsigned kTopLevel = 63;
+
+// Levels beside the words to be classed, how often each counts, what all have in common, and where classes begin.
+struct LevelSums {
+  static constexpr size_t kMaxTerms = 4;
+  size_t terms;
+  const uint8_t* levels[kMaxTerms];
+  uint16_t weights[kMaxTerms];
+  uint16_t always;
+  uint16_t begins[DealHands::kHands - 1];
+};
+
 enum class Combine : uint8_t;  // combine.h
 
 constexpr size_t kSymbolSlack = 64;
@@ -181,6 +193,11 @@ struct Kernels {
 
   // How many of three fields, ascending, are at most the field (in[i] >> shift) & mask of each word; aligned words.
   void (*classify)(ConstWords in, unsigned shift, uint64_t mask, const uint32_t* begins, uint8_t* out);
+  // By how much the field (in[i] >> shift) & mask of each word is above `low`, 0 where it is not, at most kTopLevel;
+  // aligned words.
+  void (*levels)(ConstWords in, unsigned shift, uint64_t mask, uint64_t low, uint8_t* out);
+  // How many of begins, ascending, are at most `always` plus the levels[k][i] times weights[k], which fits 16 bits.
+  void (*sum_classes)(const LevelSums& sums, size_t count, uint8_t* out);
   // How often each of 0 .. kHands - 1 occurs among so many bytes, all below kHands.
   void (*count_classes)(const uint8_t* classes, size_t count, size_t* counts);
 

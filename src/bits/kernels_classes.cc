@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of four classes words belong to, and how many each has (operators `update`, `select` and `context`): the same
-// loops for every instruction set.
+// Which of four classes words belong to, by a field or by levels of other words, and how many each class has (operators
+// `update`, `context` and `select`): the same loops for every instruction set.
 #include "bits/kernels.h"
 #include "bits/target.h"
 
@@ -15,6 +15,8 @@ namespace {
 
 void fill_scalar_classes(Kernels& table) {
   table.classify = scalar::classify;
+  table.levels = scalar::levels;
+  table.sum_classes = scalar::sum_classes;
   table.count_classes = scalar::count_classes;
 }
 
@@ -29,6 +31,8 @@ BREVIS_TARGET_END
 
 void fill_avx2_classes(Kernels& table) {
   table.classify = avx2::classify;
+  table.levels = avx2::levels;
+  table.sum_classes = avx2::sum_classes;
   table.count_classes = avx2::count_classes;
 }
 
@@ -42,6 +46,8 @@ BREVIS_TARGET_END
 
 void fill_avx512_classes(Kernels& table) {
   table.classify = avx512::classify;
+  table.levels = avx512::levels;
+  table.sum_classes = avx512::sum_classes;
   table.count_classes = avx512::count_classes;
 }
 #endif

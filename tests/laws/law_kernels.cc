@@ -343,6 +343,47 @@ TEST_CASE("kernels: classes of every variant are those of the definition, and as
   }
 }
 
+TEST_CASE("kernels: levels and classes of their sums are those of the definition") {
+  Random random(14);
+  for (unsigned trial = 0; trial < 1500; ++trial) {
+    const unsigned width = 1 + static_cast<unsigned>(random.below(64));
+    const unsigned b = 1 + static_cast<unsigned>(random.below(width));
+    const auto shift = static_cast<unsigned>(random.below(width - b + 1));
+    const size_t n = random.below(700);
+    const uint64_t mask = bits::low_mask(b), low = random.next() & mask & random.next();
+    const bits::OwnedWords words = test::make_words(test::Shape::uniform, width, n, random.next());
+    std::vector<uint8_t> truth(n);
+    for (size_t i = 0; i < n; ++i) {
+      const uint64_t field = words.view().at(i) >> shift & mask;
+      truth[i] = static_cast<uint8_t>(std::min<uint64_t>(field > low ? field - low : 0, 63));
+    }
+    bits::LevelSums sums{random.below(5), {}, {}, static_cast<uint16_t>(random.below(200)), {}};
+    std::vector<ByteVector> levels;
+    for (size_t k = 0; k < sums.terms; ++k) {
+      levels.emplace_back(n);
+      for (uint8_t& level : levels[k]) level = static_cast<uint8_t>(random.below(64));
+      sums.levels[k] = levels[k].data();
+      sums.weights[k] = static_cast<uint16_t>(1 + random.below(4));
+    }
+    for (uint16_t& begin : sums.begins) begin = static_cast<uint16_t>(random.below(700));
+    std::sort(std::begin(sums.begins), std::end(sums.begins));
+    std::vector<uint8_t> classes(n);
+    for (size_t i = 0; i < n; ++i) {
+      unsigned sum = sums.always;
+      for (size_t k = 0; k < sums.terms; ++k) sum += sums.weights[k] * levels[k][i];
+      for (const uint16_t begin : sums.begins) classes[i] = static_cast<uint8_t>(classes[i] + (sum >= begin));
+    }
+    for (const Kernels& kernels : bits::all_kernels()) {
+      CAPTURE(kernels.name);
+      Exact out(n, 9);
+      kernels.levels(words.view(), shift, mask, low, out.data());
+      REQUIRE(same(out.data(), truth.data(), n));
+      kernels.sum_classes(sums, n, out.data());
+      REQUIRE(same(out.data(), classes.data(), n));
+    }
+  }
+}
+
 TEST_CASE("kernels: combine of every variant equals scalar, and uncombine undoes it") {
   const Kernels& used = bits::kernels();
   Random random(12);

@@ -65,22 +65,14 @@ Result<std::shared_ptr<const Blob>> load(const Node& node, ByteSpan stored) {
 }
 
 // The levels of words that follow one another.
-template <class T>
-void levels_of(const ContextParams& params, uint64_t low, std::span<const T> words, uint8_t* out) {
-  const auto mask = static_cast<T>(bits::low_mask(params.bits));
-  const unsigned shift = params.shift;
-  if (params.level == LevelOf::field) {
-    const auto least = static_cast<T>(low);  // fits: in lanes of T, vectors hold as many words as they can
-    for (size_t i = 0; i < words.size(); ++i) {
-      const T field = static_cast<T>(static_cast<T>(words[i] >> shift) & mask);
-      const T above = field > least ? static_cast<T>(field - least) : T{0};
-      out[i] = static_cast<uint8_t>(above < kTopLevel ? above : T{kTopLevel});
-    }
-  } else {
-    for (size_t i = 0; i < words.size(); ++i)
-      out[i] = level_of(raw_level(LevelOf::size, static_cast<T>(static_cast<T>(words[i] >> shift) & mask), params.bits),
-                        low);
-  }
+void levels_of(const ContextParams& params, uint64_t low, bits::ConstWords words, uint8_t* out) {
+  const uint64_t mask = bits::low_mask(params.bits);
+  if (params.level == LevelOf::field) return bits::kernels().levels(words, params.shift, mask, low, out);
+  bits::visit_lane(words.width, [&]<class T>(T) {
+    const std::span<const T> in = words.as<T>();
+    for (size_t i = 0; i < in.size(); ++i)
+      out[i] = level_of(raw_level(LevelOf::size, uint64_t{in[i]} >> params.shift & mask, params.bits), low);
+  });
 }
 
 // The levels of a frame, behind as many of words that stand before it as the longest stride asks for.
@@ -106,18 +98,15 @@ class Levels {
   uint64_t nearest() const { return nearest_; }
   uint8_t* at(size_t word) { return store_.data() + before_ + word; }
 
-  // Of at most kDealTile words, all within reach of levels that are set.
+  // Of words all within reach of levels that are set.
   void classes(size_t at, std::span<uint8_t> out) const {
-    uint16_t sums[kDealTile];
-    std::fill_n(sums, out.size(), always_);
-    for (const ContextTerm& term : terms_) {
-      const auto weight = static_cast<uint16_t>(term.weight);
-      const uint8_t* level = store_.data() + before_ - term.stride + at;
-      for (size_t i = 0; i < out.size(); ++i) sums[i] = static_cast<uint16_t>(sums[i] + weight * level[i]);
+    bits::LevelSums sums{terms_.size(), {}, {}, always_, {}};
+    for (size_t k = 0; k < terms_.size(); ++k) {
+      sums.levels[k] = store_.data() + before_ - terms_[k].stride + at;
+      sums.weights[k] = static_cast<uint16_t>(terms_[k].weight);
     }
-    std::fill_n(out.data(), out.size(), uint8_t{0});
-    for (const uint16_t threshold : classes_.thresholds)
-      for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<uint8_t>(out[i] + (sums[i] >= threshold));
+    std::copy(classes_.thresholds.begin(), classes_.thresholds.end(), sums.begins);
+    bits::kernels().sum_classes(sums, out.size(), out.data());
   }
 
   // The same where words depend on those right before them. `next`: the levels of each child's words to come. Sets the
@@ -168,14 +157,13 @@ class Levels {
 Error disagree() { return corrupt_stream("classes of contexts and words disagree in number"); }
 
 // Levels of all children, with room for a tile more, so that places need no check before the tile is done.
-template <class T>
 Status run_near(const ContextParams& params, uint64_t low, Levels& levels, std::span<const bits::ConstWords> in,
                 bits::Words out) {
   std::array<std::vector<uint8_t>, kHands> store;
   std::array<const uint8_t*, kHands> next;
   for (size_t c = 0; c < kHands; ++c) {
     store[c].resize(in[c].count + kDealTile);
-    levels_of<T>(params, low, in[c].as<T>(), store[c].data());
+    levels_of(params, low, in[c], store[c].data());
     next[c] = store[c].data();
   }
   Hands from(in);
@@ -189,7 +177,6 @@ Status run_near(const ContextParams& params, uint64_t low, Levels& levels, std::
   return {};
 }
 
-template <class T>
 Status run_far(const ContextParams& params, uint64_t low, Levels& levels, std::span<const bits::ConstWords> in,
                bits::Words out) {
   Hands from(in);
@@ -199,7 +186,7 @@ Status run_far(const ContextParams& params, uint64_t low, Levels& levels, std::s
     const size_t n = std::min(step, out.count - at);
     levels.classes(at, {classes, n});
     if (!from.take({classes, n}, out.part(at, n))) return disagree();
-    levels_of<T>(params, low, out.as<T>().subspan(at, n), levels.at(at));
+    levels_of(params, low, out.part(at, n), levels.at(at));
   }
   return {};
 }
@@ -209,20 +196,15 @@ const ContextClasses& classes_of(const NodeArgs& args) { return static_cast<cons
 Status run(const NodeArgs& args, std::span<const bits::ConstWords> in, bits::Words out) {
   const ContextParams params = ContextParams::of(args.node);
   Levels levels(params, classes_of(args), out.count);
-  Status status;
-  bits::visit_lane(out.width, [&]<class T>(T) {
-    const auto way = levels.nearest() < kLongStride ? run_near<T> : run_far<T>;
-    status = way(params, classes_of(args).low, levels, in, out);
-  });
-  return status;
+  const auto way = levels.nearest() < kLongStride ? run_near : run_far;
+  return way(params, classes_of(args).low, levels, in, out);
 }
 
 Result<bool> invert(const NodeArgs& args, bits::ConstWords target, std::vector<bits::OwnedWords>& children,
                     std::vector<uint64_t>& counts) {
   const ContextParams params = ContextParams::of(args.node);
   Levels levels(params, classes_of(args), target.count);
-  bits::visit_lane(target.width,
-                   [&]<class T>(T) { levels_of<T>(params, classes_of(args).low, target.as<T>(), levels.at(0)); });
+  levels_of(params, classes_of(args).low, target, levels.at(0));
   deal_out(
       target, [&](size_t at, std::span<uint8_t> out) { levels.classes(at, out); }, children, counts);
   return true;

@@ -14,9 +14,9 @@ namespace brevis::dsl {
 
 constexpr uint64_t kMaxContextStride = uint64_t{1} << 20;
 constexpr uint64_t kMaxContextWeight = 4;
-constexpr size_t kMaxContextTerms = 4;
+constexpr size_t kMaxContextTerms = bits::LevelSums::kMaxTerms;
 constexpr uint64_t kLongStride = 32;  // from here on stretches pay
-constexpr unsigned kTopLevel = 63;
+using bits::kTopLevel;
 constexpr size_t kContextSums = kTopLevel * kMaxContextWeight * kMaxContextTerms + 1;
 
 enum class LevelOf : uint8_t { field, size };
