@@ -26,6 +26,7 @@ constexpr std::array kVariants = {
               fill_scalar_merge(table);
               fill_scalar_huffman(table);
               fill_scalar_offset(table);
+              fill_scalar_fit(table);
               fill_scalar_deal(table);
               fill_scalar_classes(table);
               fill_scalar_combine(table);
@@ -35,6 +36,7 @@ constexpr std::array kVariants = {
             [](Kernels& table) {
               fill_avx2(table);
               fill_avx2_offset(table);
+              fill_avx2_fit(table);
               fill_avx2_classes(table);
               fill_avx2_combine(table);
             }},
@@ -42,6 +44,7 @@ constexpr std::array kVariants = {
             [](Kernels& table) {
               fill_avx512(table);
               fill_avx512_offset(table);
+              fill_avx512_fit(table);
               fill_avx512_deal(table);
               fill_avx512_classes(table);
               fill_avx512_combine(table);

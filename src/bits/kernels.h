@@ -163,6 +163,7 @@ struct LevelSums {
 enum class Combine : uint8_t;  // combine.h
 
 constexpr size_t kSymbolSlack = 64;
+constexpr unsigned kTermSumBits = 20;  // of a term, the number of words above
 
 struct Kernels {
   std::string_view name;  // "scalar", "avx2", "avx512", "neon"
@@ -186,6 +187,15 @@ struct Kernels {
   // Adds floor((steps[i] + base) / 4) to the field of word i (takes it off where `back`), modulo 2^bits; the other bits
   // stay. steps[i] + base fits 16 bits; shift + bits <= words.width.
   void (*move_field)(Words words, const FieldMove& field, const int16_t* steps, int16_t base);
+
+  // A field in quarters of its unit: it and the two bits below it, which are zero where there are none; bits <= 12.
+  void (*quarters)(ConstWords in, unsigned shift, unsigned bits, uint16_t* out);
+  // What a word of so many quarters adds to the sums of its places: nothing below 4, else 1 << kTermSumBits and its
+  // distance from the middle, cut off at `cut` either way, plus `cut`. Quarters are below 2^14.
+  void (*quarter_terms)(const uint16_t* in, size_t count, int16_t middle, int16_t cut, uint32_t* out);
+  void (*add_terms)(uint32_t* sums, const uint32_t* terms, size_t count);
+  uint32_t (*sum_terms)(const uint32_t* terms, size_t count);
+  void (*add_levels)(uint16_t* sums, const uint8_t* levels, uint16_t weight, size_t count);
 
   // Word i is the next one of stream classes[i], which is below kHands; at most 65,535 words, of which each stream has
   // enough. Streams and words are aligned.
@@ -265,6 +275,7 @@ void fill_scalar_rans(Kernels& table);
 void fill_scalar_merge(Kernels& table);
 void fill_scalar_huffman(Kernels& table);
 void fill_scalar_offset(Kernels& table);
+void fill_scalar_fit(Kernels& table);
 void fill_scalar_deal(Kernels& table);
 void fill_scalar_classes(Kernels& table);
 void fill_scalar_combine(Kernels& table);
@@ -272,6 +283,7 @@ bool cpu_has_avx2();
 void fill_avx2(Kernels& table);
 void fill_avx2_words(Kernels& table);
 void fill_avx2_offset(Kernels& table);
+void fill_avx2_fit(Kernels& table);
 void fill_avx2_classes(Kernels& table);
 void fill_avx2_combine(Kernels& table);
 void fill_avx2_rans(Kernels& table);
@@ -281,6 +293,7 @@ bool cpu_has_avx512();
 void fill_avx512(Kernels& table);
 void fill_avx512_words(Kernels& table);
 void fill_avx512_offset(Kernels& table);
+void fill_avx512_fit(Kernels& table);
 void fill_avx512_deal(Kernels& table);
 void fill_avx512_classes(Kernels& table);
 void fill_avx512_combine(Kernels& table);

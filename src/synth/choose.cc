@@ -8,6 +8,7 @@
 #include "dsl/verify.h"
 #include "synth/complete.h"
 #include "synth/deals.h"
+#include "synth/gather.h"
 #include "synth/hints.h"
 #include "synth/improve.h"
 #include "synth/kin.h"
@@ -312,14 +313,19 @@ Result<Improved> searched(const Stream& stream, Fields& fields, uint64_t entropy
                           const std::vector<Candidate>& candidates, const std::optional<Choice>& shifted,
                           const ChooseOptions& options) {
   Known known;
+  const uint64_t best = shifted ? shifted->estimated_bytes * 8 * 256 : candidates.front().cost;
   if (shifted) {
     known.programs.push_back(shifted->program->expr());
-    known.costs = std::pair(shifted->estimated_bytes * 8 * 256, candidates.front().cost);
+    known.costs = std::pair(best, candidates.front().cost);
   }
   for (size_t i = 0; i < std::min(candidates.size(), kPricedByStatistics); ++i)
     known.programs.push_back(candidates[i].expr);
   const auto train = [&](const Expr& expr) -> Result<std::optional<Choice>> {
     if (shifted && expr == known.programs.front()) return shifted;
+    if (expr != known.programs.front()) {  // whole statistics know better than the sample that liked it
+      const auto cost = cost_by_stats(expr, fields);
+      if (cost && *cost >= best) return std::optional<Choice>{};
+    }
     return train_whole(stream, fields, expr, options);
   };
   BREVIS_ASSIGN(Improved out, improve(stream, frame_words, known, *options.search, train));
@@ -337,14 +343,16 @@ Result<std::optional<Choice>> offset_like_mate(const Stream& stream, Fields& fie
                                                const ChooseOptions& options) {
   const Expr& expr = options.mate->expr;
   const bool moves = expr.op == dsl::OpId::offset || expr.op == dsl::OpId::select;
-  if (!moves || !offset_suits(stream, expr.params)) return std::optional<Choice>{};
+  if (!moves) return std::optional<Choice>{};
+  BREVIS_ASSIGN(const auto promise, promising_offset(stream, false, &expr.params));
+  if (!promise) return std::optional<Choice>{};
   const auto plain = mate_candidate(fields, options);
   if (!plain) return std::optional<Choice>{};
   BREVIS_ASSIGN(auto choice, with_offset(stream, expr.params, fields.frame_words(),
                                          plain->cost - plain->cost / kOffsetGainOf, entropy, options));
   if (!choice) return choice;
   choice->shared = true;
-  BREVIS_ASSIGN(*choice, select_too(stream, std::move(*choice), fields.frame_words(), entropy, options));
+  BREVIS_ASSIGN(*choice, select_too(stream, *promise, std::move(*choice), fields.frame_words(), entropy, options));
   return choice;
 }
 
@@ -369,7 +377,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
     BREVIS_ASSIGN(const auto hinted, promising_offset(stream, true));
     plain = !hinted;
   }
-  std::optional<std::vector<uint64_t>> offset;
+  std::optional<OffsetPromise> offset;
   if (!plain && may_shift) {
     if (options.mate) {
       BREVIS_ASSIGN(auto choice, offset_like_mate(stream, fields, entropy, options));
@@ -394,9 +402,9 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   std::optional<Choice> shifted;
   if (offset) {
     const uint64_t limit = candidates.empty() ? UINT64_MAX : candidates.front().cost;
-    BREVIS_ASSIGN(shifted, with_offset(stream, *offset, frame_words, limit, entropy, options));
+    BREVIS_ASSIGN(shifted, with_offset(stream, offset->params, frame_words, limit, entropy, options));
     if (shifted) {
-      BREVIS_ASSIGN(*shifted, select_too(stream, std::move(*shifted), frame_words, entropy, options));
+      BREVIS_ASSIGN(*shifted, select_too(stream, *offset, std::move(*shifted), frame_words, entropy, options));
     }
   }
   if (!plain && !candidates.empty()) {
@@ -435,19 +443,6 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   }
   BREVIS_ASSIGN(auto program, dsl::build(stream.width, bare_literal()));
   return without_tables(std::move(program), options.frame_bytes, stream.words * (stream.width / 8));
-}
-
-// Statistics of a region's stream, which nobody gathered yet.
-Result<StreamStats> gather_whole(const Stream& stream) {
-  constexpr uint64_t kAtOnce = 1u << 17;
-  StreamStats stats;
-  bits::OwnedWords buffer(stream.width, std::min(kAtOnce, stream.words));
-  for (uint64_t first = 0; first < stream.words; first += kAtOnce) {
-    const bits::Words part = buffer.words().part(0, std::min(kAtOnce, stream.words - first));
-    BREVIS_TRY(stream.read(first, part));
-    append(stats, gather(part));
-  }
-  return stats;
 }
 
 constexpr unsigned kMostSkeletons = 3;  // one below the other

@@ -16,10 +16,11 @@ namespace {
 using dsl::Expr;
 using dsl::OpId;
 
-constexpr uint64_t kLeastDealt = 16384;      // words: four sets of tables have to be won
-constexpr uint64_t kByte = 8 * 256;          // cost of one
-constexpr uint64_t kGatherWords = 1u << 20;  // of a class that are counted at a time
-constexpr uint64_t kCountBytes = 3;          // a data-dependent length, a frame each
+constexpr uint64_t kLeastDealt = 16384;        // words: four sets of tables have to be won
+constexpr uint64_t kByte = 8 * 256;            // cost of one
+constexpr uint64_t kDealTables = 192 * kByte;  // three more sets, about
+constexpr uint64_t kGatherWords = 1u << 20;    // of a class that are counted at a time
+constexpr uint64_t kCountBytes = 3;            // a data-dependent length, a frame each
 
 // The words of a stream's frames, dealt out.
 class Dealer {
@@ -196,9 +197,12 @@ bool may_use(const ChooseOptions& options, dsl::OpId op) {
 
 // The steps of an offset also say to which quarter of a unit each word belongs: classes with tables of their own, where
 // those save more than they cost.
-Result<Choice> select_too(const Stream& stream, Choice shifted, uint64_t frame_words, uint64_t entropy,
-                          const ChooseOptions& options) {
+Result<Choice> select_too(const Stream& stream, const OffsetPromise& promise, Choice shifted, uint64_t frame_words,
+                          uint64_t entropy, const ChooseOptions& options) {
   if (stream.words < kLeastDealt || !may_use(options, dsl::OpId::select)) return shifted;
+  const uint64_t price = stream.words * slowness(dsl::OpId::select, promise.params, options);
+  // Steps fitted to a sample tell its words apart better than others.
+  if (promise.dealt + price + price / 2 + kDealTables >= promise.moved) return shifted;
   Deal deal{dsl::OpId::select, shifted.program->root().params, shifted.tables.front(), shifted.estimated_bytes * kByte};
   Result<std::optional<Choice>> dealt = dealt_choice(stream, deal, frame_words, entropy, options);
   if (!dealt) return std::move(dealt).error();

@@ -9,6 +9,7 @@
 
 #include "synth/choose.h"
 #include "synth/fields.h"
+#include "synth/offsets.h"
 
 namespace brevis::synth {
 
@@ -27,9 +28,10 @@ Result<std::optional<Choice>> dealt_choice(const Stream& stream, const Deal& dea
 // Whether programs of the packer's own choice may have the operator.
 bool may_use(const ChooseOptions& options, dsl::OpId op);
 
-// The stream under a `select` of the same steps as the offset at the root of `shifted`, where that costs less.
-Result<Choice> select_too(const Stream& stream, Choice shifted, uint64_t frame_words, uint64_t entropy,
-                          const ChooseOptions& options);
+// The stream under a `select` of the same steps as the offset at the root of `shifted`, where a sample promised
+// something of it and it costs less.
+Result<Choice> select_too(const Stream& stream, const OffsetPromise& promise, Choice shifted, uint64_t frame_words,
+                          uint64_t entropy, const ChooseOptions& options);
 
 // The stream under the best `context` that a sample promises something of, where one costs less than the limit.
 // `plain`: what the stream costs in one piece and as it is.

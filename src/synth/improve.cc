@@ -121,12 +121,13 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known
     if (found.expr == known.front() || (found.incumbent && given.costs)) continue;
     ++tried;
     options.budget->spend(stream.words * kProofWork);
+    BREVIS_ASSIGN(auto other, prove(stream, pool, found.expr, options, train));
+    if (!other) continue;
     if (!best) {
       options.budget->spend(stream.words * kProofWork);
       BREVIS_ASSIGN(best, prove(stream, pool, known.front(), options, train));
     }
-    BREVIS_ASSIGN(auto other, prove(stream, pool, found.expr, options, train));
-    if (!other || (best && other->cost >= best->cost)) continue;
+    if (best && other->cost >= best->cost) continue;
     BREVIS_ASSIGN(const bool sure, expresses(other->choice, stream));
     if (!sure) continue;
     other->choice.estimated_bytes = other->cost / kByte;

@@ -3,9 +3,8 @@
 
 #include <algorithm>
 
-#include "bits/kernels.h"
-#include "dsl/histogram.h"
-#include "synth/complete.h"
+#include "bits/log2.h"
+#include "dsl/offset_trial.h"
 
 namespace brevis::synth {
 namespace {
@@ -41,41 +40,24 @@ Result<Sample> draw(const Stream& stream, uint64_t size) {
   return sample;
 }
 
-// What the exponents with the bits below them cost at their entropy, 1/256 bits.
-class FieldCost {
- public:
-  explicit FieldCost(const DtypeInfo& info)
-      : shift_(info.mantissa_bits - std::min<unsigned>(kJointBits, info.mantissa_bits)),
-        counter_(info.exponent_bits + info.mantissa_bits - shift_) {}
-  void add(bits::ConstWords words) {
-    bits::OwnedWords field(counter_.width(), words.count);
-    bits::kernels().take_field(words, shift_, field.words());
-    counter_.add(field.view());
-  }
-  uint64_t cost() { return entropy_cost(counter_.histogram()); }
+// 1/256 bits.
+uint64_t entropy_of(const dsl::OffsetTrial::Counts& counts) {
+  uint64_t total = 0;
+  for (const uint32_t count : counts) total += count;
+  if (total == 0) return 0;
+  const uint64_t log_total = bits::log2_near(total);
+  uint64_t sum = 0;
+  for (const uint32_t count : counts)
+    if (count != 0) sum += count * (log_total - std::min<uint64_t>(log_total, bits::log2_near(count)));
+  return sum >> (bits::kLog2Bits - 8);
+}
 
- private:
-  unsigned shift_;
-  dsl::Counter counter_;
-};
+using Axes = std::vector<std::pair<uint64_t, uint64_t>>;
 
-// The entropy of the sample's fields after the offset that fits it best; nullopt where there is none.
-std::optional<uint64_t> cost_after(const Stream& stream, const Sample& sample, const std::vector<uint64_t>& params) {
-  const auto& spec = dsl::spec_of(dsl::OpId::offset);
-  const dsl::Node node = node_of(stream, params);
-  const auto fitter = spec.fit(node);
-  for (const dsl::Window& window : sample.windows) fitter->add(window.position, window.words);
-  const auto blob = spec.load(node, fitter->finish());
-  if (!blob) return std::nullopt;
-  FieldCost cost(dtype_info(stream.dtype));
-  for (const dsl::Window& window : sample.windows) {
-    std::vector<bits::OwnedWords> children;
-    std::vector<uint64_t> counts;
-    const auto fits = spec.invert({node, nullptr, window.position, {}, blob->get()}, window.words, children, counts);
-    if (!fits || !*fits) return std::nullopt;
-    cost.add(children[0].view());
-  }
-  return cost.cost();
+Axes axes_of(const std::vector<uint64_t>& params) {
+  Axes out;
+  for (size_t i = 2; i + 1 < params.size(); i += 2) out.emplace_back(params[i], params[i + 1]);
+  return out;
 }
 
 uint64_t steps_of(const std::vector<uint64_t>& params) {
@@ -99,35 +81,36 @@ std::vector<dsl::Proposal> proposals_for(const Stream& stream) {
 
 }  // namespace
 
-bool offset_suits(const Stream& stream, const std::vector<uint64_t>& params) {
-  const std::vector<dsl::Proposal> proposals = proposals_for(stream);
-  return std::any_of(proposals.begin(), proposals.end(),
-                     [&](const dsl::Proposal& proposal) { return proposal.params == params; });
-}
-
-Result<std::optional<std::vector<uint64_t>>> promising_offset(const Stream& stream, bool at_a_glance) {
-  std::optional<std::vector<uint64_t>> best;
-  const std::vector<dsl::Proposal> proposals = proposals_for(stream);
+Result<std::optional<OffsetPromise>> promising_offset(const Stream& stream, bool at_a_glance,
+                                                      const std::vector<uint64_t>* given) {
+  std::optional<OffsetPromise> best;
+  std::vector<dsl::Proposal> proposals = proposals_for(stream);
+  if (given != nullptr)
+    std::erase_if(proposals, [&](const dsl::Proposal& proposal) { return proposal.params != *given; });
   if (proposals.empty()) return best;
   BREVIS_ASSIGN(const Sample sample, draw(stream, at_a_glance ? kGlanceWords : kWindowWords));
-  FieldCost plain(dtype_info(stream.dtype));
-  for (const dsl::Window& window : sample.windows) plain.add(window.words);
-  // In 1/256 bits of the whole stream.
+  Axes axes;
+  for (const dsl::Proposal& proposal : proposals)
+    for (const auto& axis : axes_of(proposal.params))
+      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
+  const auto& field = proposals.front().params;
+  dsl::OffsetTrial trial(static_cast<unsigned>(field[0]), static_cast<unsigned>(field[1]), sample.windows, axes);
   const auto whole = [&](uint64_t cost) {
     return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * stream.words / sample.words);
   };
-  uint64_t least = whole(plain.cost());
-  least -= std::min(least, stream.words * 256 / (at_a_glance ? kGlanceGainOf : kLeastGainOf));
+  const uint64_t plain = whole(entropy_of(trial.plain()));
+  uint64_t least = plain - std::min(plain, stream.words * 256 / (at_a_glance ? kGlanceGainOf : kLeastGainOf));
   for (size_t i = 0; i < proposals.size(); ++i) {
-    const auto cost = cost_after(stream, sample, proposals[i].params);
-    if (!cost) continue;
+    const uint64_t moved = whole(entropy_of(trial.moved(axes_of(proposals[i].params))));
     // The first takes the most axes: where it wins nothing, fewer do not either.
-    if (i == 0 && whole(*cost) >= least) return best;
-    const uint64_t sum = whole(*cost) + steps_of(proposals[i].params) * kStepBits * 256;
+    if (i == 0 && moved >= least) return best;
+    const uint64_t sum = moved + steps_of(proposals[i].params) * kStepBits * 256;
     if (sum >= least) continue;
     least = sum;
-    best = proposals[i].params;
+    best = OffsetPromise{std::move(proposals[i].params), plain, moved, 0};
   }
+  if (best && !at_a_glance)
+    for (const auto& counts : trial.dealt(axes_of(best->params))) best->dealt += whole(entropy_of(counts));
   return best;
 }
 

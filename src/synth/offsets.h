@@ -11,11 +11,18 @@
 
 namespace brevis::synth {
 
-// Parameters of the offset that does best on a sample, nullopt where none promises anything.
-Result<std::optional<std::vector<uint64_t>>> promising_offset(const Stream& stream, bool at_a_glance = false);
+// An offset that does best on a sample, and what the fields moved and the two bits below them are expected to cost in
+// the whole stream, 1/256 bits.
+struct OffsetPromise {
+  std::vector<uint64_t> params;
+  uint64_t plain = 0;  // as they are
+  uint64_t moved = 0;  // by the offset
+  uint64_t dealt = 0;  // by a select of the same steps
+};
 
-// Whether an offset of these parameters is one of those that the stream's shape suggests.
-bool offset_suits(const Stream& stream, const std::vector<uint64_t>& params);
+// nullopt where none promises anything. Where parameters are given no others are tried.
+Result<std::optional<OffsetPromise>> promising_offset(const Stream& stream, bool at_a_glance = false,
+                                                      const std::vector<uint64_t>* given = nullptr);
 
 struct Shifted {
   std::vector<uint64_t> params;

@@ -419,3 +419,58 @@ TEST_CASE("kernels: combine of every variant equals scalar, and uncombine undoes
       }
   bits::use_kernels(used);
 }
+
+TEST_CASE("kernels: quarters, their terms and sums of every variant are what the definition says") {
+  Random random(13);
+  for (unsigned trial = 0; trial < 2000; ++trial) {
+    const unsigned width = 1 + static_cast<unsigned>(random.below(64));
+    const unsigned shift = static_cast<unsigned>(random.below(width));
+    const unsigned field = 1 + static_cast<unsigned>(random.below(std::min(12u, width - shift)));
+    const bits::OwnedWords words = test::make_words(test::Shape::uniform, width, random.below(300), random.next());
+    const size_t n = words.count();
+    const auto middle = static_cast<int16_t>(random.below(1 << 14)), cut = static_cast<int16_t>(1 + random.below(60));
+    std::vector<uint16_t> quarters(n);
+    std::vector<uint32_t> terms(n), sums(n);
+    uint32_t sum = 0;
+    for (size_t i = 0; i < n; ++i) {
+      const uint64_t word = words.view().at(i), below = shift >= 2 ? word >> (shift - 2) : word << (2 - shift);
+      quarters[i] = static_cast<uint16_t>(below & bits::low_mask(field + 2));
+      const int apart = std::clamp(quarters[i] - middle, -int{cut}, int{cut}) + cut;
+      terms[i] = quarters[i] < 4 ? 0 : (1u << bits::kTermSumBits) + static_cast<uint32_t>(apart);
+      sums[i] = static_cast<uint32_t>(random.next());
+      sum += terms[i];
+    }
+    for (const Kernels& variant : variants()) {
+      CAPTURE(variant.name);
+      std::vector<uint16_t> own_quarters(n);
+      std::vector<uint32_t> own_terms(n), own_sums = sums;
+      variant.quarters(words.view(), shift, field, own_quarters.data());
+      REQUIRE(own_quarters == quarters);
+      variant.quarter_terms(quarters.data(), n, middle, cut, own_terms.data());
+      REQUIRE(own_terms == terms);
+      REQUIRE(variant.sum_terms(terms.data(), n) == sum);
+      variant.add_terms(own_sums.data(), terms.data(), n);
+      for (size_t i = 0; i < n; ++i) REQUIRE(own_sums[i] == sums[i] + terms[i]);
+    }
+  }
+}
+
+TEST_CASE("kernels: weighted sums of levels of every variant are what the definition says") {
+  Random random(17);
+  for (unsigned trial = 0; trial < 500; ++trial) {
+    const size_t n = random.below(300);
+    const auto weight = static_cast<uint16_t>(1 + random.below(4));
+    std::vector<uint8_t> levels(n);
+    std::vector<uint16_t> sums(n);
+    for (size_t i = 0; i < n; ++i) {
+      levels[i] = static_cast<uint8_t>(random.below(256));
+      sums[i] = static_cast<uint16_t>(random.below(1000));
+    }
+    for (const Kernels& variant : variants()) {
+      CAPTURE(variant.name);
+      std::vector<uint16_t> own = sums;
+      variant.add_levels(own.data(), levels.data(), weight, n);
+      for (size_t i = 0; i < n; ++i) REQUIRE(own[i] == sums[i] + weight * levels[i]);
+    }
+  }
+}

@@ -34,6 +34,37 @@ Result<std::shared_ptr<const Blob>> load_offsets(const Node& node, ByteSpan stor
 // 2 + the sum of the steps, for consecutive words from `position` on. `offsets`: what load_offsets() gave.
 void offset_sums(const Blob& offsets, uint64_t position, std::span<int16_t> out);
 
+// Steps that bring the fields of all places of each axis to one mean. Axes are looked at one by one: what one gets does
+// not depend on which others there are.
+constexpr unsigned kMostFitBits = 12;  // wider fields are no exponents: they get no steps
+
+class OffsetSums {
+ public:
+  explicit OffsetSums(std::vector<OffsetAxis> axes);
+  ~OffsetSums();
+  // Comes first: quarters (as the kernel of that name has them) of words from all over what is to be fitted. False
+  // where all fields are zero.
+  bool set_middle(std::span<const uint16_t> quarters);
+  bool has_middle() const { return middle_ >= 0; }
+  void add(uint64_t position, std::span<const uint16_t> quarters);
+  OffsetSteps finish();
+
+ private:
+  struct Total {
+    uint64_t words = 0, sum = 0;
+    void add(uint32_t terms);
+  };
+  class Ring;
+  static std::vector<int16_t> steps_of(const std::vector<Total>& totals);
+  void flush(Ring& ring);
+
+  const std::vector<OffsetAxis> axes_;
+  std::vector<Ring> rings_;
+  std::vector<size_t> ring_of_;  // by axis; past the end: summed up run by run
+  std::vector<std::vector<Total>> totals_;
+  int middle_ = -1;
+};
+
 std::unique_ptr<Fitter> fit_offset(const Node& node);
 void propose_offsets(const Target& target, std::vector<Proposal>& out);
 
