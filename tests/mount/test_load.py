@@ -258,10 +258,16 @@ def case_a_stalled_archive_holds_up_nobody_else():
             subprocess.run(["umount", "-l", tree / "slow"], check=True)
 
 
+def looked_at(mount):
+    """The daemon's own look at the tree is over: what the kernel has handed to stalled storage outlives even a kill."""
+    until(lambda: mount.counters()["archives"] == 2, "a look at the whole tree", 20)
+
+
 def stalled_reads(storage, tree, name, data, slow_data):
     with Mount(tree, WORK / "mnt") as mount:
         slow = [os.open(mount.at / "slow" / name, os.O_RDONLY | os.O_DIRECT) for _ in range(4)]
         fast = os.open(mount.at / name, os.O_RDONLY | os.O_DIRECT)
+        looked_at(mount)
         storage.freeze()
         answered = []
 
@@ -299,6 +305,7 @@ def stalled_names(storage, tree, name, data):
     """The same for names: more look-ups hang than there are threads; a listing and a read beside them go on."""
     with Mount(tree, WORK / "mnt", ["--loop-threads", "2"]) as mount:
         expect((mount.at / "slow").is_dir(), "the folder")
+        looked_at(mount)
         time.sleep(1.2)  # until the kernel asks again
         storage.freeze()
         lookers = [subprocess.Popen(["stat", mount.at / "slow" / f"{i}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -306,10 +313,15 @@ def stalled_names(storage, tree, name, data):
         rescue = threading.Timer(40, os.kill, (storage.pid, signal.SIGCONT))
         rescue.start()
         try:
+            took = [time.monotonic()]  # for the report: what was slow
             until(lambda: mount.lines("others join"), "a spare thread", 20)
+            took.append(time.monotonic())
             expect_equal(os.listdir(mount.at / "other"), ["file"], "a listing")
+            took.append(time.monotonic())
             expect_equal((mount.at / name).read_bytes(), data, "the other file")
-            expect(all(p.poll() is None for p in lookers), "the stalled storage answered look-ups: the case tests nothing")
+            took = [round(b - a, 1) for a, b in zip(took, took[1:] + [time.monotonic()])]
+            expect(all(p.poll() is None for p in lookers),
+                   f"the stalled storage answered look-ups: the case tests nothing (spare thread, listing, reading: {took} s)")
         finally:
             rescue.cancel()
             os.kill(storage.pid, signal.SIGCONT)
@@ -320,6 +332,7 @@ def stalled_names(storage, tree, name, data):
 def ended_while_stalled(storage, tree):
     """SIGTERM while every thread hangs: the daemon ends nevertheless."""
     mount = Mount(tree, WORK / "mnt", ["--loop-threads", "2", "--grace", "1"], foreground=True)
+    looked_at(mount)
     storage.freeze()
     lookers = [subprocess.Popen(["stat", mount.at / "slow" / f"{i}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                for i in range(3)]
