@@ -53,8 +53,16 @@ class [[nodiscard]] Error {
   // The same failure seen from further out: "context: message".
   Error within(std::string_view context) &&;
 
+  // The same failure, of making a target and not of filling it.
+  Error creating() && {
+    is_creating_ = true;
+    return std::move(*this);
+  }
+  bool is_creating() const { return is_creating_; }
+
  private:
   Errc kind_;
+  bool is_creating_ = false;
   int os_errno_;
   std::string message_;
 };
@@ -64,7 +72,7 @@ class [[nodiscard]] Error {
 int to_errno(const Error& error);
 
 // The one table from a failure to a process exit code (sysexits): 65 bad input, 66 no such input, 69 unavailable,
-// 70 our fault, 73 cannot create (no_space), 74 I/O, 75 temporary, 77 permission, 2 usage.
+// 70 our fault, 74 I/O (no_space: 73 when a target could not even be created), 75 temporary, 77 permission, 2 usage.
 int to_exit_code(const Error& error);
 
 // A value or an Error. A class of its own, not an alias, so that a dropped result is a compiler warning.

@@ -78,7 +78,7 @@ int to_exit_code(const Error& error) {
     case Errc::not_found: return 66;
     case Errc::unavailable: return 69;
     case Errc::internal: return 70;
-    case Errc::no_space: return 73;
+    case Errc::no_space: return error.is_creating() ? 73 : 74;
     case Errc::io: return 74;
     case Errc::busy:
     case Errc::changed:

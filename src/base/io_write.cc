@@ -110,7 +110,7 @@ Result<AtomicFile> AtomicFile::create(const std::string& path, bool overwrite) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     file.temporary_ = temporary_name(path);
     if (const int injected = injected_fault("write", path, 0))
-      return Error::from_errno(injected, doing("creating", path));
+      return Error::from_errno(injected, doing("creating", path)).creating();
     // Nobody else's until it has the mode of what it is made from, which may be a secret.
     file.fd_ = UniqueFd(::open(file.temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (file.fd_) {
@@ -120,7 +120,7 @@ Result<AtomicFile> AtomicFile::create(const std::string& path, bool overwrite) {
     }
     if (errno != EEXIST && errno != EINTR) break;
   }
-  return Error::from_errno(errno, doing("creating", path));
+  return Error::from_errno(errno, doing("creating", path)).creating();
 }
 
 AtomicFile::~AtomicFile() {
@@ -182,7 +182,7 @@ Status make_directories(const std::string& path) {
     // A parent may be closed to us (EACCES) or read-only (EROFS) and yet exist.
     const int failed = errno;
     const auto st = stat_at(AT_FDCWD, part, true);
-    if (!st || !st->is_directory()) return Error::from_errno(failed, doing("creating directory", part));
+    if (!st || !st->is_directory()) return Error::from_errno(failed, doing("creating directory", part)).creating();
   }
   BREVIS_ASSIGN(const FileStat st, stat_at(AT_FDCWD, path, true));
   if (!st.is_directory()) return Error::from_errno(ENOTDIR, doing("creating directory", path));

@@ -56,14 +56,31 @@ std::pair<std::string, std::string> split(const std::string& path) {
   return {path.substr(0, slash), path.substr(slash + 1)};
 }
 
-Result<UniqueFd> make_directories_beneath(int root, const std::string& directory) {
+// What was made for a file that then could not be put goes again, unless somebody uses it by now.
+class MadeDirectories {
+ public:
+  ~MadeDirectories() {
+    for (auto made = made_.rbegin(); made != made_.rend(); ++made)
+      ::unlinkat(made->first.get(), made->second.c_str(), AT_REMOVEDIR);
+  }
+  void add(UniqueFd parent, const std::string& name) { made_.emplace_back(std::move(parent), name); }
+  void keep() { made_.clear(); }
+
+ private:
+  std::vector<std::pair<UniqueFd, std::string>> made_;
+};
+
+Result<UniqueFd> make_directories_beneath(int root, const std::string& directory, MadeDirectories& made) {
   BREVIS_ASSIGN(UniqueFd at, open_directory_beneath(root, ""));
   if (directory.empty()) return at;
   for (const std::string& part : parts_of(directory)) {
-    if (::mkdirat(at.get(), part.c_str(), 0777) != 0 && errno != EEXIST)
-      return Error::from_errno(errno, "creating directory '" + directory + "'");
-    BREVIS_ASSIGN(UniqueFd next, open_directory_beneath(at.get(), part));
-    at = std::move(next);
+    const bool is_new = ::mkdirat(at.get(), part.c_str(), 0777) == 0;
+    if (!is_new && errno != EEXIST)
+      return Error::from_errno(errno, "creating directory '" + directory + "'").creating();
+    auto next = open_directory_beneath(at.get(), part);
+    if (is_new) made.add(std::move(at), part);
+    if (!next) return std::move(next).error();
+    at = std::move(*next);
   }
   return at;
 }
@@ -75,7 +92,8 @@ Error shown_as(const Error& error, const std::string& from, const std::string& t
   std::string message = error.message();
   for (size_t at = message.find(from); at != message.npos; at = message.find(from, at + to.size()))
     message.replace(at, from.size(), to);
-  return Error(error.kind(), std::move(message), error.os_errno());
+  Error shown(error.kind(), std::move(message), error.os_errno());
+  return error.is_creating() ? std::move(shown).creating() : shown;
 }
 
 Result<std::shared_ptr<const archive::Reader>> check_archive(const File& file) {
@@ -158,11 +176,12 @@ Result<uint64_t> put(const PutRequest& request) {
     BREVIS_ASSIGN(successor, check_archive(from));
   }
 
+  MadeDirectories made;
   UniqueFd at;
   if (request.replace) {
     BREVIS_ASSIGN(at, open_directory_beneath(request.source_fd, directory));
   } else {
-    BREVIS_ASSIGN(at, make_directories_beneath(request.source_fd, directory));
+    BREVIS_ASSIGN(at, make_directories_beneath(request.source_fd, directory, made));
   }
   BREVIS_TRY(check_target(request, at.get(), name));
   if (request.replace)
@@ -179,6 +198,7 @@ Result<uint64_t> put(const PutRequest& request) {
   };
   if (Status written = write(); !written)
     return shown_as(written.error(), folder, request.source_path + (directory.empty() ? "" : "/" + directory));
+  made.keep();
   return stat.size;
 }
 

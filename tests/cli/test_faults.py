@@ -214,7 +214,7 @@ class Faults(CliCase):
         made = self.calls(*pack)
         keep = packed.read_bytes()
         self.assertTrue(all(made.values()), made)
-        for call, number, codes in (("read", errno.EIO, (74,)), ("write", errno.ENOSPC, (73, 74)), ("write", errno.EIO, (74,)),
+        for call, number, codes in (("read", errno.EIO, (74,)), ("write", errno.ENOSPC, (74,)), ("write", errno.EIO, (74,)),
                                     ("fsync", errno.EIO, (74,))):
             points = sorted({1, made[call], *(chance.randint(1, made[call]) for _ in range(12))})
             for n in points:

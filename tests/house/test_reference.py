@@ -30,7 +30,7 @@ def switch(function):
     """[(kind, value)] of a function of src/base/error.cc that switches over kinds."""
     body = re.search(rf"{function}\(.*?\n}}", text("src/base/error.cc"), re.S).group(0)
     kinds, out = [], []
-    for kind, value in re.findall(r"case Errc::(\w+):(?: return (?:own_or\()?\"?(\w+))?", body):
+    for kind, value in re.findall(r"case Errc::(\w+):(?: return (?:own_or\(|error\.\w+\(\) \? 73 : )?\"?(\w+))?", body):
         kinds.append(kind)
         if value:
             out += [(k, value) for k in kinds]

@@ -373,7 +373,7 @@ def case_the_disk_is_full():
         with Mount(tree) as mount:
             brevis("add", tree, WORK / "second.brv")
             for command in (("add", WORK / "third.brv"), ("replace", WORK / "second.brv")):
-                done = brevis(command[0], tree, command[1], code=73)
+                done = brevis(command[0], tree, command[1], code=74)
                 expect("space" in done.stderr, f"what is said: {done.stderr}")
                 expect_equal(sorted(os.listdir(tree / ".brevis")), ["m.brv", "second.brv"], "the tree")
             for file in ("m", "second"):

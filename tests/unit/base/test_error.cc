@@ -67,7 +67,9 @@ TEST_CASE("what the kernel and the shell are told") {
   CHECK(to_exit_code(make_error(Errc::not_found, "")) == 66);
   CHECK(to_exit_code(make_error(Errc::unavailable, "")) == 69);
   CHECK(to_exit_code(make_error(Errc::internal, "")) == 70);
-  CHECK(to_exit_code(make_error(Errc::no_space, "")) == 73);
+  CHECK(to_exit_code(make_error(Errc::no_space, "")) == 74);
+  CHECK(to_exit_code(make_error(Errc::no_space, "").creating()) == 73);
+  CHECK(to_exit_code(Error::from_errno(ENOSPC, "x").creating().within("y")) == 73);
   CHECK(to_exit_code(make_error(Errc::io, "")) == 74);
   CHECK(to_exit_code(make_error(Errc::changed, "")) == 75);
   CHECK(to_exit_code(make_error(Errc::permission, "")) == 77);

@@ -147,6 +147,7 @@ TEST_CASE("failing calls leave no final file and no temporary one") {
       CHECK(status.has_value() == (std::string_view(call) != "write"));
       if (status) status = file.commit();
       CHECK(status.error().kind() == Errc::no_space);
+      CHECK(to_exit_code(status.error()) == 74);
       CHECK(status.error().message().find("No space left on device") != std::string::npos);
     }
     CHECK(names_in(dir.path()).empty());

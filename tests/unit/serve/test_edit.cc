@@ -108,6 +108,10 @@ TEST_CASE("what is stopped or fails leaves nothing behind") {
   const Place place;
   const ByteVector bytes = random_bytes(3 << 20, 1);
   CHECK(place.put("a", bytes, false, [] { return true; }).error().kind() == Errc::cancelled);
+  CHECK(place.put("made/for/a", bytes, false, [] { return true; }).error().kind() == Errc::cancelled);
+  REQUIRE(::mkdir((place / "was").c_str(), 0755) == 0);
+  CHECK(place.put("was/there/a", bytes, false, [] { return true; }).error().kind() == Errc::cancelled);
+  CHECK(names_in(place / "was").empty());
   for (const char* call : {"fsync", "rename", "write"}) {
     set_fault_hook(
         [&](const char* now, const std::string&, uint64_t) { return std::string_view(now) == call ? ENOSPC : 0; });
@@ -115,15 +119,17 @@ TEST_CASE("what is stopped or fails leaves nothing behind") {
     const File given = File::open(place.dir / "given").value();
     request.source_fd = place.source.get();
     request.source_path = "/shown";
-    request.path = "a";
+    request.path = "made/for/a";
     request.file_fd = given.fd();
     const auto done = put_file(request);
     set_fault_hook(nullptr);
     REQUIRE_FALSE(done);
     CHECK(done.error().kind() == Errc::no_space);
+    // The first write is that of making the file.
+    CHECK(to_exit_code(done.error()) == (std::string_view(call) == "write" ? 73 : 74));
     CHECK_MESSAGE(done.error().message().find("/proc/") == std::string::npos, done.error().message());
   }
-  CHECK(names_in(place.dir / "source") == std::vector<std::string>{"keep"});
+  CHECK(names_in(place.dir / "source") == std::vector<std::string>{"keep", "was"});
 }
 
 TEST_CASE("files are removed by the name that is seen or their own") {

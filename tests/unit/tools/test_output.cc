@@ -52,7 +52,8 @@ TEST_CASE("exit codes: the target's failures are 73, the others their kind's") {
   CHECK(code(Error::from_errno(ENOTDIR, "creating"), "source/x") == 73);
   CHECK(code(Error::from_errno(EROFS, "creating"), "x") == 73);
   CHECK(code(Error::from_errno(EIO, "reading"), "x") == 74);
-  CHECK(code(Error::from_errno(ENOSPC, "writing"), "x") == 73);
+  CHECK(code(Error::from_errno(ENOSPC, "writing"), "x") == 74);
+  CHECK(code(Error::from_errno(ENOSPC, "creating").creating(), "x") == 73);
   CHECK(code(Error::from_errno(EACCES, "creating"), "x") == 77);
   CHECK(code(make_error(Errc::corrupt, "damaged"), "x") == 65);
   CHECK(code(make_error(Errc::changed, "changed"), "x") == 75);
