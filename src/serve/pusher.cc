@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/memory.h"
 #include "brevis/log.h"
@@ -19,7 +20,7 @@ constexpr uint64_t kLead = uint64_t{512} << 10;
 constexpr size_t kMaxJobs = 256, kMaxStores = 4;
 // Less than this, or than a twentieth of all: the kernel is left alone.
 constexpr uint64_t kLeastMemory = uint64_t{128} << 20;
-constexpr std::chrono::milliseconds kLookEvery{100};
+constexpr int64_t kLookEveryMs = 100;
 
 // Pieces of whole pages, in the order in which the reader will come, none across a hole.
 std::vector<Range> pieces_of(Range range, uint64_t file_size, bool falling) {
@@ -40,6 +41,16 @@ std::vector<Range> pieces_of(Range range, uint64_t file_size, bool falling) {
   }
   if (falling) std::reverse(out.begin(), out.end());
   return out;
+}
+
+// What is not pushed is read when it is asked for: nothing here is worth the daemon's life.
+template <class Body>
+void guarded(Body&& body) {
+  try {
+    body();
+  } catch (const std::exception& e) {
+    log(LogLevel::error, std::string("internal fault while pushing: ") + e.what());
+  }
 }
 
 bool near_to_reader(const Pusher::Job& job) {
@@ -84,10 +95,14 @@ bool Pusher::stop(std::chrono::milliseconds limit) {
   return true;
 }
 
+// Whoever finds the last look old looks, without the lock: it reads files.
 bool Pusher::memory_is_short() {
-  const auto now = std::chrono::steady_clock::now();
-  if (now - looked_at_ < kLookEvery) return short_of_memory_;
-  looked_at_ = now;
+  using std::chrono::milliseconds;
+  const int64_t now =
+      std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  int64_t last = looked_at_.load();
+  if ((last != 0 && now - last < kLookEveryMs) || !looked_at_.compare_exchange_strong(last, now))
+    return short_of_memory_;
   const MemoryState memory = memory_state();
   short_of_memory_ = memory.available < std::max(kLeastMemory, memory.total / 20);
   return short_of_memory_;
@@ -95,8 +110,9 @@ bool Pusher::memory_is_short() {
 
 bool Pusher::push(Job job) {
   const std::vector<Range> pieces = pieces_of(job.range, job.file_size, job.falling);
+  const bool is_short = memory_is_short();
   const std::lock_guard lock(mutex_);
-  if (!started_ || stopping_ || memory_is_short()) return false;
+  if (!started_ || stopping_ || is_short) return false;
   for (const Range& piece : pieces) {
     if (jobs_.size() >= kMaxJobs) break;
     Job one = job;
@@ -118,32 +134,40 @@ void Pusher::run() {
       const Store next = std::move(stores_.front());
       stores_.pop_front();
       lock.unlock();
-      store(next);
+      guarded([&] { store(next); });
     } else {
       const Job next = std::move(jobs_.front());
       jobs_.pop_front();
       const bool wanted = !next.open.expired() && !near_to_reader(next);
       reading_ += wanted;
       lock.unlock();
-      if (wanted) begin(next);
+      if (wanted) guarded([&] { begin(next); });
     }
     lock.lock();
   }
   if (--running_ == 0) ended_.notify_all();
 }
 
+// With the lock held, once for each piece that was begun.
+void Pusher::read_has_ended(bool& counted) {
+  if (!std::exchange(counted, false)) return;
+  --reading_;
+  wake_.notify_one();  // there is room for another piece
+  if (stopping_) ended_.notify_all();
+}
+
 // Reads a piece, and stores it at once, while the bytes are warm, when they came right here; else a worker brings them.
 void Pusher::begin(const Job& piece) {
   struct Here {
     std::thread::id thread = std::this_thread::get_id();  // none once read_() has returned
+    bool counted = true;
     std::optional<Store> store;
   };
   const auto here = std::make_shared<Here>();
   const auto arrived = [this, here, node = piece.node, at = piece.range.offset,
                         open = piece.open](Result<ReadResult> bytes) {
     const std::lock_guard lock(mutex_);
-    --reading_;
-    if (stopping_) ended_.notify_all();
+    read_has_ended(here->counted);
     if (!bytes || stopping_) return;
     Store store{node, at, open, std::move(*bytes)};
     if (here->thread == std::this_thread::get_id()) {
@@ -153,7 +177,13 @@ void Pusher::begin(const Job& piece) {
       wake_.notify_one();
     }
   };
-  read_(piece.archive, piece.range, arrived);
+  try {
+    read_(piece.archive, piece.range, arrived);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    read_has_ended(here->counted);
+    throw;
+  }
   std::optional<Store> ready;
   {
     const std::lock_guard lock(mutex_);

@@ -59,6 +59,7 @@ class Pusher {
   void run();
   void begin(const Job& piece);
   void store(const Store& store);
+  void read_has_ended(bool& counted);
   bool memory_is_short();
 
   const unsigned count_;
@@ -71,8 +72,8 @@ class Pusher {
   unsigned running_ = 0, reading_ = 0;
   bool started_ = false, stopping_ = false;
   std::vector<std::thread> threads_;
-  std::chrono::steady_clock::time_point looked_at_{};
-  bool short_of_memory_ = false;
+  std::atomic<int64_t> looked_at_{0};  // steady ms, of memory
+  std::atomic<bool> short_of_memory_{false};
   std::atomic<uint64_t> pushes_{0}, bytes_{0}, refused_{0};
 };
 
