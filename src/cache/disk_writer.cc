@@ -187,14 +187,17 @@ void DiskState::run() {
     const bool ending = stopping && queue.empty(), clearing = begin_anew;
     writing = true;
     lock.unlock();
-    if (clearing) clear_all();
-    if (ending) {
-      const std::vector<IndexRecord> records = touched_records(SIZE_MAX);
-      if (index) tell_index({}, records);
-      index.reset();  // its child would end with this thread
-    } else {
-      write_batch();
+    try {
+      if (clearing) clear_all();
+      if (!ending) {
+        write_batch();
+      } else if (index) {
+        tell_index({}, touched_records(SIZE_MAX));
+      }
+    } catch (const std::exception& e) {  // no memory: what was to be kept is not, and the daemon lives on
+      note_fault(make_error(Errc::internal, std::string("the cache's thread: ") + e.what()));
     }
+    if (ending) index.reset();  // its child would end with this thread
     lock.lock();
     const uint64_t memory = list_bytes();
     lock.unlock();

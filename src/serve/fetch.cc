@@ -307,10 +307,15 @@ Status Fetch::start_base_read(const RequestPtr& request, const archive::BaseSpan
 // Leads a flight. `may_wait` false: nullptr when storage would have to be waited for.
 Result<cache::BlockPtr> Fetch::obtain(Request& request, const archive::FilePiece& piece, bool may_wait) {
   const size_t serving = request.to_page_cache ? piece.piece.length : 0;
-  std::span<const ByteSpan> bases;
-  if (request.bases) bases = request.bases->frame_bytes(*store_);
-  auto block = frames_.obtain(*request.archive, *request.reader, piece,
-                              {may_wait, !request.of_reader && !request.parent, serving, true, bases});
+  Result<cache::BlockPtr> block;
+  try {
+    std::span<const ByteSpan> bases;
+    if (request.bases) bases = request.bases->frame_bytes(*store_);
+    block = frames_.obtain(*request.archive, *request.reader, piece,
+                           {may_wait, !request.of_reader && !request.parent, serving, true, bases});
+  } catch (const std::bad_alloc&) {
+    block = out_of_memory(request.path());  // the flight has to land all the same
+  }
   if (!block)
     frames_.note_failure(*request.archive, *request.reader, piece, request.range.offset + piece.piece.at,
                          block.error());

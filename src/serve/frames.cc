@@ -99,16 +99,20 @@ Result<cache::BlockPtr> Frames::obtain(OpenArchive& archive, const archive::Read
   }
   if (!block || !*block) return block;
   if (way.ahead) counters_.ahead.fetch_add(1, std::memory_order_relaxed);
-  if (way.keep) store_->insert(key_of(archive, piece), *block, way.serving, way.ahead && way.serving == 0);
+  try {
+    if (way.keep) store_->insert(key_of(archive, piece), *block, way.serving, way.ahead && way.serving == 0);
+  } catch (const std::bad_alloc&) {  // then it is not kept
+  }
   return block;
 }
 
 void Frames::note_failure(OpenArchive& archive, const archive::Reader& reader, const archive::FilePiece& piece,
-                          uint64_t offset, const Error& error) {
+                          uint64_t offset, const Error& error) noexcept try {
   if (!archive.first_damage(piece.frame_index)) return;
   const bool is_damage = error.kind() == Errc::corrupt || error.kind() == Errc::truncated;
   if (is_damage) counters_.damaged.fetch_add(1, std::memory_order_relaxed);
   log_damage(reader, piece, offset, error);
+} catch (const std::exception&) {  // no memory for the line: whoever waits for the frame is told all the same
 }
 
 }  // namespace brevis::serve

@@ -40,7 +40,7 @@ class Frames {
                                  Way way);
   // Tells a person of a frame that cannot be served. `offset`: of the piece in the file.
   void note_failure(OpenArchive& archive, const archive::Reader& reader, const archive::FilePiece& piece,
-                    uint64_t offset, const Error& error);
+                    uint64_t offset, const Error& error) noexcept;
 
   cache::Store& store() { return *store_; }
   const cache::Disk* disk() const { return disk_.get(); }
