@@ -59,7 +59,9 @@ bool Reply::entry(const fuse_entry_param& entry) { return fuse_reply_entry(take(
 void Reply::attributes(const struct stat& attributes) { fuse_reply_attr(take(), &attributes, kAttributeSeconds); }
 void Reply::link(const std::string& target) { fuse_reply_readlink(take(), target.c_str()); }
 bool Reply::opened(const fuse_file_info& info) { return fuse_reply_open(take(), &info) == 0; }
-void Reply::bytes(const void* data, size_t size) { fuse_reply_buf(take(), static_cast<const char*>(data), size); }
+bool Reply::bytes(const void* data, size_t size) {
+  return fuse_reply_buf(take(), static_cast<const char*>(data), size) == 0;
+}
 void Reply::space(const struct statvfs& space) { fuse_reply_statfs(take(), &space); }
 void Reply::attribute_size(size_t size) { fuse_reply_xattr(take(), size); }
 void Reply::position(off_t offset) { fuse_reply_lseek(take(), offset); }
@@ -81,7 +83,8 @@ void Reply::parts(const ReadResult& result, size_t asked) {
     std::vector<uint8_t> joined;
     joined.reserve(total);
     for (ByteSpan part : result.parts) joined.insert(joined.end(), part.begin(), part.end());
-    return bytes(joined.data(), joined.size());
+    bytes(joined.data(), joined.size());
+    return;
   }
   if (count > kFew) {
     many.resize(count);

@@ -64,7 +64,7 @@ class Reply {
   void attributes(const struct stat& attributes);
   void link(const std::string& target);
   bool opened(const fuse_file_info& info);
-  void bytes(const void* data, size_t size);
+  bool bytes(const void* data, size_t size);
   // The parts go out as they lie in memory; the caller keeps them alive until this returns.
   void parts(const ReadResult& result, size_t asked);
   void space(const struct statvfs& space);

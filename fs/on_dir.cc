@@ -61,6 +61,28 @@ class Page {
   size_t used_ = 0;
 };
 
+// References to nodes that a reply hands to the kernel; given back unless it arrived.
+class HandedOut {
+ public:
+  explicit HandedOut(Volume& volume) : volume_(volume) {}
+  ~HandedOut() {
+    for (const NodeId node : nodes_) volume_.forget(node, 1);
+  }
+  void add(NodeId node) {
+    try {
+      nodes_.push_back(node);
+    } catch (...) {
+      volume_.forget(node, 1);
+      throw;
+    }
+  }
+  void arrived() { nodes_.clear(); }
+
+ private:
+  Volume& volume_;
+  std::vector<NodeId> nodes_;
+};
+
 struct stat type_only(uint64_t inode, uint32_t mode) {
   struct stat s = {};
   s.st_ino = inode;
@@ -77,7 +99,7 @@ Status fill(Reply& reply, fuse_req_t request, fuse_ino_t node, size_t size, off_
   Volume& volume = service_of(request).volume;
   BREVIS_ASSIGN(const auto entries, directory_of(info).entries(volume, node, offset == 0));
   Page page(request, size);
-  std::vector<NodeId> handed_out;
+  HandedOut handed_out(volume);
   off_t at = offset < 0 ? 0 : offset;
   for (; at < kDots; ++at) {
     const char* name = at == 0 ? "." : "..";
@@ -100,9 +122,9 @@ Status fill(Reply& reply, fuse_req_t request, fuse_ino_t node, size_t size, off_
       if (found) volume.forget(found->id, 1);
       break;
     }
-    if (found) handed_out.push_back(found->id);
+    if (found) handed_out.add(found->id);
   }
-  reply.bytes(page.data(), page.size());
+  if (reply.bytes(page.data(), page.size())) handed_out.arrived();
   return {};
 }
 
