@@ -64,8 +64,9 @@ Result<std::shared_ptr<const Blob>> load(const Node& node, ByteSpan stored) {
   return std::shared_ptr<const Blob>(std::move(out));
 }
 
-// The levels of words that follow one another.
-void levels_of(const ContextParams& params, uint64_t low, bits::ConstWords words, uint8_t* out) {
+}  // namespace
+
+void context_levels(const ContextParams& params, uint64_t low, bits::ConstWords words, uint8_t* out) {
   const uint64_t mask = bits::low_mask(params.bits);
   if (params.level == LevelOf::field) return bits::kernels().levels(words, params.shift, mask, low, out);
   bits::visit_lane(words.width, [&]<class T>(T) {
@@ -74,6 +75,8 @@ void levels_of(const ContextParams& params, uint64_t low, bits::ConstWords words
       out[i] = level_of(raw_level(LevelOf::size, uint64_t{in[i]} >> params.shift & mask, params.bits), low);
   });
 }
+
+namespace {
 
 // The levels of a frame, behind as many of words that stand before it as the longest stride asks for.
 class Levels {
@@ -163,7 +166,7 @@ Status run_near(const ContextParams& params, uint64_t low, Levels& levels, std::
   std::array<const uint8_t*, kHands> next;
   for (size_t c = 0; c < kHands; ++c) {
     store[c].resize(in[c].count + kDealTile);
-    levels_of(params, low, in[c], store[c].data());
+    context_levels(params, low, in[c], store[c].data());
     next[c] = store[c].data();
   }
   Hands from(in);
@@ -186,7 +189,7 @@ Status run_far(const ContextParams& params, uint64_t low, Levels& levels, std::s
     const size_t n = std::min(step, out.count - at);
     levels.classes(at, {classes, n});
     if (!from.take({classes, n}, out.part(at, n))) return disagree();
-    levels_of(params, low, out.part(at, n), levels.at(at));
+    context_levels(params, low, out.part(at, n), levels.at(at));
   }
   return {};
 }
@@ -204,7 +207,7 @@ Result<bool> invert(const NodeArgs& args, bits::ConstWords target, std::vector<b
                     std::vector<uint64_t>& counts) {
   const ContextParams params = ContextParams::of(args.node);
   Levels levels(params, classes_of(args), target.count);
-  levels_of(params, classes_of(args).low, target, levels.at(0));
+  context_levels(params, classes_of(args).low, target, levels.at(0));
   deal_out(
       target, [&](size_t at, std::span<uint8_t> out) { levels.classes(at, out); }, children, counts);
   return true;

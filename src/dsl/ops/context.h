@@ -57,6 +57,9 @@ struct ContextClasses : Blob {
   uint64_t bytes() const override { return sizeof(ContextClasses); }
 };
 
+// The levels of words that follow one another.
+void context_levels(const ContextParams& params, uint64_t low, bits::ConstWords words, uint8_t* out);
+
 std::unique_ptr<Fitter> fit_context(const Node& node);
 void propose_contexts(const Target& target, std::vector<Proposal>& out);
 
