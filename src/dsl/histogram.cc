@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "dsl/encode.h"
 
@@ -35,6 +36,28 @@ void count_bytes(std::span<const uint8_t> words, uint64_t* counts) {
   }
 }
 
+constexpr size_t kRadixFrom = 4096;  // words; fewer are sorted faster by comparing
+constexpr unsigned kDigitBits = 11;
+
+// Digit by digit, the lowest first, without those that all words share.
+template <class T>
+void sort_words(std::vector<T>& words, unsigned width) {
+  if (words.size() < kRadixFrom) return std::sort(words.begin(), words.end());
+  constexpr size_t kDigits = size_t{1} << kDigitBits;
+  std::vector<T> other(words.size());
+  std::vector<uint32_t> places(kDigits);
+  for (unsigned shift = 0; shift < width; shift += kDigitBits) {
+    const auto digit = [shift](T word) { return static_cast<size_t>(word >> shift) & (kDigits - 1); };
+    std::fill(places.begin(), places.end(), 0);
+    for (const T word : words) ++places[digit(word)];
+    if (places[digit(words.front())] == words.size()) continue;
+    uint32_t sum = 0;
+    for (uint32_t& place : places) sum += std::exchange(place, sum);
+    for (const T word : words) other[places[digit(word)]++] = word;
+    words.swap(other);
+  }
+}
+
 }  // namespace
 
 void Counter::add(bits::ConstWords words) {
@@ -46,7 +69,7 @@ void Counter::add(bits::ConstWords words) {
   bits::visit_lane(width_, [&]<class T>(T) {
     if constexpr (sizeof(T) >= 4) {
       std::vector<T> sorted(words.as<T>().begin(), words.as<T>().end());
-      std::sort(sorted.begin(), sorted.end());
+      sort_words(sorted, width_);
       for (size_t i = 0; i < sorted.size();) {
         size_t end = i + 1;
         while (end < sorted.size() && sorted[end] == sorted[i]) ++end;

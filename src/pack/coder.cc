@@ -16,6 +16,7 @@
 namespace brevis::pack {
 namespace {
 
+constexpr size_t kMostSiblings = 3;           // programs that searches found, tried on like streams
 constexpr uint64_t kDuplicateFrom = 4096;     // bytes; a reference costs about 30
 constexpr size_t kRecentChoices = 8;          // whose tables are tried on a new stream
 constexpr uint64_t kGuessOpaqueFrom = 65536;  // bytes; shorter opaque runs are taken as bytes
@@ -135,6 +136,12 @@ Result<Coded> Coder::write_reference(uint64_t offset, const RecordPlan& plan, co
   return Coded{writer_->add_record(std::move(record)), digest, true, 0, std::nullopt, 0};
 }
 
+void Coder::Siblings::add(const synth::Sibling& sibling) {
+  std::erase_if(found, [&](const synth::Sibling& other) { return other.expr == sibling.expr; });
+  found.insert(found.begin(), sibling);
+  if (found.size() > kMostSiblings) found.pop_back();
+}
+
 // Opaque bytes may be weights of another format: the reading of them that gives the smallest size wins.
 Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan,
                                     unsigned& width) {
@@ -159,10 +166,26 @@ Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& 
   const bool has_mates = plan.kind == archive::SegmentKind::tensor && !plan.bundle;
   const auto mate = has_mates ? mates_.find(key) : mates_.end();
   if (mate != mates_.end()) options.mate = mate->second;
+  const std::tuple shape_key{plan.dtype, plan.shape};
+  if (has_mates) {
+    const auto by_shape = siblings_by_shape_.find(shape_key);
+    const auto by_role = siblings_by_role_.find(key);
+    const Siblings* like = by_shape != siblings_by_shape_.end() ? &by_shape->second
+                           : by_role != siblings_by_role_.end() ? &by_role->second
+                                                                : nullptr;
+    if (like != nullptr) {
+      options.siblings = like->found;
+      options.siblings_decide = like->found.front().thorough;
+    }
+  }
   const std::tuple kin_key{plan.dtype, plan.role, plan.shape.size()};
   const auto kin = has_mates ? kin_.find(kin_key) : kin_.end();
   if (kin != kin_.end()) options.kin = kin->second;
   BREVIS_ASSIGN(auto best, synth::choose(words_of(stream, plan.dtype, width, plan.shape), scan.stats, options));
+  if (has_mates && best.sibling) {
+    siblings_by_shape_[shape_key].add(*best.sibling);
+    siblings_by_role_[key].add(*best.sibling);
+  }
   if (has_mates && best.mate) mates_.insert_or_assign(key, *best.mate);
   if (has_mates && !best.frame_words.empty() && (best.kin || !best.shared))
     kin_.insert_or_assign(kin_key, best.kin.value_or(synth::Kin{}));

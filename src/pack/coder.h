@@ -131,6 +131,13 @@ class Coder {
   bool failed_ = false;  // and the error has its name
   double planning_seconds_ = 0;
   std::map<std::tuple<Dtype, std::string, unsigned>, synth::Mate> mates_;  // by dtype, role and log2 of the bytes
+  // What searches found, by dtype and shape and, under a shape of its own, by dtype, role and log2 of the bytes.
+  struct Siblings {
+    std::vector<synth::Sibling> found;  // the last one first
+    void add(const synth::Sibling& sibling);
+  };
+  std::map<std::tuple<Dtype, std::vector<uint64_t>>, Siblings> siblings_by_shape_;
+  std::map<std::tuple<Dtype, std::string, unsigned>, Siblings> siblings_by_role_;
   // The same for differences, by their function, too.
   std::map<std::tuple<Dtype, std::string, unsigned, bits::Combine>, synth::Mate> difference_mates_;
   std::map<std::tuple<Dtype, std::string, size_t>, synth::Kin> kin_;  // by dtype, role and number of axes

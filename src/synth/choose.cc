@@ -55,6 +55,7 @@ Expr bare_literal() { return {dsl::OpId::literal, {static_cast<uint64_t>(codec::
 struct Candidate {
   Expr expr;
   uint64_t cost;  // of the whole stream, 1/256 bits
+  bool sampled = false;
 };
 
 constexpr size_t kProbeWords = 4096;  // of each of two windows: a first look at structures that need samples
@@ -63,26 +64,27 @@ constexpr size_t kAfterProbe = 3;     // of them that are looked at closely
 constexpr uint64_t kProbeMargin = 8;  // those within an eighth of the best: short windows exaggerate tables
 
 // Completes a structure on windows; the cost is scaled up to the whole stream. Of no interest from `limit` on.
-std::optional<Candidate> price(const Expr& structure, std::span<const bits::ConstWords> windows, uint64_t words,
+std::optional<Candidate> price(const Expr& structure, std::span<const dsl::Window> windows, uint64_t words,
                                uint64_t limit = UINT64_MAX, bool quick = false) {
   uint64_t sampled = 0;
-  for (const auto& window : windows) sampled += window.count;
+  for (const auto& window : windows) sampled += window.words.count;
   const auto scale = [](uint64_t cost, uint64_t to, uint64_t from) {
     return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * to / from);
   };
   auto done =
       complete_sampled(structure, windows, limit == UINT64_MAX ? limit : scale(limit, sampled, words) + 1, quick);
   if (!done) return std::nullopt;
-  return Candidate{std::move(done->expr), scale(done->cost, words, sampled)};
+  return Candidate{std::move(done->expr), scale(done->cost, words, sampled), true};
 }
 
 // Structures that need samples and that a short probe likes; `known`: what the stream costs without them.
 std::vector<const Expr*> probe(const std::vector<const Expr*>& structures, const Look& sample, uint64_t words,
                                uint64_t known) {
   if (words <= 2 * kProbeWindows * kProbeWords) return structures;
-  std::vector<bits::ConstWords> windows;
-  for (size_t i = 0; i < std::min(kProbeWindows, sample.views.size()); ++i)
-    windows.push_back(sample.views[i].part(0, std::min(kProbeWords, sample.views[i].count)));
+  std::vector<dsl::Window> windows;
+  for (size_t i = 0; i < std::min(kProbeWindows, sample.placed.size()); ++i)
+    windows.push_back(
+        {sample.placed[i].position, sample.views[i].part(0, std::min(kProbeWords, sample.views[i].count))});
   std::vector<std::pair<uint64_t, size_t>> costs;
   uint64_t best = known;
   const auto limit = [&] { return best == UINT64_MAX ? best : best + best / kProbeMargin; };
@@ -155,7 +157,7 @@ Status add_sampled(const Stream& stream, Fields& fields, const Look& seen, std::
   for (const Candidate& candidate : out) known = std::min(known, candidate.cost);
   BREVIS_ASSIGN(const Look sample, draw(stream, fields.frame_words(), options));
   for (const Expr* structure : probe(unpriced, sample, stream.words, known)) {
-    auto candidate = price(*structure, sample.views, stream.words, known);
+    auto candidate = price(*structure, sample.placed, stream.words, known);
     if (!candidate) continue;
     known = std::min(known, candidate->cost);
     out.push_back(std::move(*candidate));
@@ -204,10 +206,13 @@ std::optional<Expr> computed(const StreamStats& stats) {
   return std::nullopt;
 }
 
-Choice without_tables(dsl::Program program, uint64_t frame_bytes, uint64_t estimated) {
+// A program of one region at most, of `words` words.
+Choice without_tables(dsl::Program program, uint64_t words, uint64_t frame_bytes, uint64_t estimated) {
   Choice choice;
+  const uint64_t most = std::max<uint64_t>(1, frame_bytes / (program.width() / 8));
   for (const auto& region : program.regions())
-    choice.frame_words.push_back(dsl::default_frame_words(program, region, frame_bytes));
+    // A stream that fits a frame is one, whatever the period.
+    choice.frame_words.push_back(words <= most ? most : dsl::default_frame_words(program, region, frame_bytes));
   choice.tables.resize(program.slots().size());
   choice.program = std::make_shared<dsl::Program>(std::move(program));
   choice.estimated_bytes = estimated;
@@ -221,7 +226,7 @@ Result<std::optional<Choice>> train_whole(const Stream& stream, Fields& fields, 
   auto program = dsl::build(stream.width, expr);
   if (!program) return std::optional<Choice>{};
   if (program->regions().size() != 1 || program->regions()[0].root != 0) return std::optional<Choice>{};
-  Choice choice = without_tables(std::move(*program), options.frame_bytes, 0);
+  Choice choice = without_tables(std::move(*program), stream.words, options.frame_bytes, 0);
   BREVIS_ASSIGN(auto known, tables_by_stats(expr, fields));
   if (known && known->size() == choice.tables.size()) {
     choice.tables = std::move(*known);
@@ -243,6 +248,7 @@ Result<std::optional<Choice>> train_whole(const Stream& stream, Fields& fields, 
 }
 
 constexpr uint64_t kQualityOne = 65536;
+constexpr uint64_t kOrderTellsOf = 8;
 constexpr uint64_t kOffsetGainOf = 128;    // an offset like a mate's saves so much of what its structure would cost
 constexpr uint64_t kQualitySlackOf = 512;  // a mate's program may do 1/512 worse than it did for the mate
 
@@ -251,21 +257,14 @@ uint64_t quality_of(uint64_t cost, uint64_t entropy) {
 }
 
 // The mate's program with tables of this stream's own, if statistics say that it does as well here.
-Result<std::optional<Choice>> like_mate(const Stream& stream, Fields& fields, uint64_t entropy, uint64_t frame_words,
+Result<std::optional<Choice>> like_mate(const Stream& stream, Fields& fields, uint64_t entropy,
                                         const ChooseOptions& options) {
-  std::optional<uint64_t> cost;
-  if (options.mate->sampled && options.search) {
-    BREVIS_ASSIGN(cost, sampled_cost(stream, frame_words, options.mate->expr, *options.search));
-  } else {
-    cost = cost_by_stats(options.mate->expr, fields);
-  }
+  const auto cost = cost_by_stats(options.mate->expr, fields);
   if (!cost) return std::optional<Choice>{};
   const uint64_t quality = quality_of(*cost, entropy);
   if (quality > options.mate->quality + options.mate->quality / kQualitySlackOf) return std::optional<Choice>{};
   BREVIS_ASSIGN(auto choice, train_whole(stream, fields, options.mate->expr, options));
   if (!choice) return std::optional<Choice>{};
-  BREVIS_ASSIGN(const bool sure, options.mate->sampled ? expresses(*choice, stream) : Result<bool>(true));
-  if (!sure) return std::optional<Choice>{};
   choice->estimated_bytes = *cost / (256 * 8);
   choice->mate = options.mate;
   choice->shared = true;
@@ -279,7 +278,7 @@ Result<std::optional<Choice>> train_shifted(const Stream& stream, const Shifted&
   if (!inner) return stream.width > 16 ? train_whole(stream, fields, expr, options) : std::optional<Choice>{};
   auto program = dsl::build(stream.width, expr);
   if (!program || program->slots().size() != inner->size() + 1) return std::optional<Choice>{};
-  Choice choice = without_tables(std::move(*program), options.frame_bytes, 0);
+  Choice choice = without_tables(std::move(*program), stream.words, options.frame_bytes, 0);
   choice.tables = std::move(*inner);
   choice.tables.insert(choice.tables.begin(), shifted.stored);
   return std::optional<Choice>(std::move(choice));
@@ -308,10 +307,18 @@ Result<std::optional<Choice>> with_offset(const Stream& stream, const std::vecto
   return choice;
 }
 
+// Whether the order of words tells a good part of what they cost.
+bool order_tells(const std::vector<Candidate>& candidates) {
+  uint64_t counted = UINT64_MAX;
+  for (const Candidate& candidate : candidates)
+    if (!candidate.sampled) counted = std::min(counted, candidate.cost);
+  const uint64_t best = candidates.front().cost;
+  return best + best / kOrderTellsOf < counted;
+}
+
 // What the search finds beyond the known candidates, if anything.
-Result<Improved> searched(const Stream& stream, Fields& fields, uint64_t entropy, uint64_t frame_words,
-                          const std::vector<Candidate>& candidates, const std::optional<Choice>& shifted,
-                          const ChooseOptions& options) {
+Result<Improved> searched(const Stream& stream, Fields& fields, const std::vector<Candidate>& candidates,
+                          const std::optional<Choice>& shifted, const ChooseOptions& options, const TrainWhole& train) {
   Known known;
   const uint64_t best = shifted ? shifted->estimated_bytes * 8 * 256 : candidates.front().cost;
   if (shifted) {
@@ -320,22 +327,17 @@ Result<Improved> searched(const Stream& stream, Fields& fields, uint64_t entropy
   }
   for (size_t i = 0; i < std::min(candidates.size(), kPricedByStatistics); ++i)
     known.programs.push_back(candidates[i].expr);
-  const auto train = [&](const Expr& expr) -> Result<std::optional<Choice>> {
-    if (shifted && expr == known.programs.front()) return shifted;
-    if (expr != known.programs.front()) {  // whole statistics know better than the sample that liked it
-      const auto cost = cost_by_stats(expr, fields);
-      if (cost && *cost >= best) return std::optional<Choice>{};
-    }
-    return train_whole(stream, fields, expr, options);
-  };
-  BREVIS_ASSIGN(Improved out, improve(stream, frame_words, known, *options.search, train));
-  if (!out.choice) return out;
-  if (entropy != 0 && out.choice->mate) {
-    out.choice->mate->quality = quality_of(out.choice->mate->quality, entropy);
-  } else {
-    out.choice->mate.reset();
-  }
-  return out;
+  known.siblings = options.siblings;
+  known.order_tells = order_tells(candidates) && options.search->budget->take_thorough();
+  return improve(stream, fields.frame_words(), known, *options.search,
+                 [&](const Expr& expr) -> Result<std::optional<Choice>> {
+                   if (shifted && expr == known.programs.front()) return shifted;
+                   if (expr != known.programs.front()) {  // whole statistics know better than the sample that liked it
+                     const auto cost = cost_by_stats(expr, fields);
+                     if (cost && *cost >= best) return std::optional<Choice>{};
+                   }
+                   return train(expr);
+                 });
 }
 
 // An offset as the mate's, of steps and a structure of this stream's own, where it beats the structure without it.
@@ -361,7 +363,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   if (!options.wanted) {
     if (const auto expr = computed(stats)) {
       BREVIS_ASSIGN(auto program, dsl::build(stream.width, *expr));
-      return without_tables(std::move(program), options.frame_bytes, 0);
+      return without_tables(std::move(program), stream.words, options.frame_bytes, 0);
     }
   }
   const uint64_t frame_words = std::max<uint64_t>(1, options.frame_bytes / (stream.width / 8));
@@ -385,15 +387,19 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
     }
     BREVIS_ASSIGN(offset, promising_offset(stream));
   }
-  if (!plain && options.mate && (options.mate->sampled || (options.mate_decides && !offset)) && !options.wanted &&
-      entropy != 0) {
-    BREVIS_ASSIGN(auto choice, like_mate(stream, fields, entropy, frame_words, options));
+  if (!plain && options.mate && options.mate_decides && !offset && !options.wanted && entropy != 0) {
+    BREVIS_ASSIGN(auto choice, like_mate(stream, fields, entropy, options));
+    if (choice) return std::move(*choice);
+  }
+  const TrainWhole train = [&](const Expr& expr) { return train_whole(stream, fields, expr, options); };
+  if (!plain && options.siblings_decide && options.search && !options.wanted) {
+    BREVIS_ASSIGN(auto choice, like_sibling(stream, frame_words, options.siblings, *options.search, train));
     if (choice) return std::move(*choice);
   }
   std::vector<Candidate> candidates;
   if (options.wanted) {
     BREVIS_ASSIGN(const Look sample, draw(stream, frame_words, options));
-    if (auto candidate = price(options.wanted->expr(), sample.views, stream.words))
+    if (auto candidate = price(options.wanted->expr(), sample.placed, stream.words))
       candidates.push_back(std::move(*candidate));
   }
   if (candidates.empty()) {
@@ -417,7 +423,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
     std::erase_if(candidates, [&](const Candidate& c) { return !options.search->grammar->allows(c.expr); });
     if (candidates.empty()) candidates.push_back({bare_literal(), stream.words * stream.width * 256});
     if (!plain && stream.words * (stream.width / 8) >= options.search->effort->least_bytes) {
-      BREVIS_ASSIGN(Improved better, searched(stream, fields, entropy, frame_words, candidates, shifted, options));
+      BREVIS_ASSIGN(Improved better, searched(stream, fields, candidates, shifted, options, train));
       trace = std::move(better.trace);
       if (better.choice) {
         better.choice->trace = std::move(trace);
@@ -442,7 +448,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
     return std::move(*choice);
   }
   BREVIS_ASSIGN(auto program, dsl::build(stream.width, bare_literal()));
-  return without_tables(std::move(program), options.frame_bytes, stream.words * (stream.width / 8));
+  return without_tables(std::move(program), stream.words, options.frame_bytes, stream.words * (stream.width / 8));
 }
 
 constexpr unsigned kMostSkeletons = 3;  // one below the other

@@ -31,7 +31,14 @@ struct Stream {
 struct Mate {
   dsl::Expr expr;
   uint64_t quality = 0;
-  bool sampled = false;  // the cost is one of a sample, as the search sees it
+};
+
+// What a search found for a like stream: the outline of its program (codecs are still to be chosen), the best known one
+// that it was better than, and by how much, as the sample saw it (1/65536).
+struct Sibling {
+  dsl::Expr expr, beaten;
+  uint64_t share = 0;     // of the beaten one's cost
+  bool thorough = false;  // the sample was of whole frames
 };
 
 // Streams of one dtype, role and number of axes. Where cuts into fields were all that was found for some of them in a
@@ -56,6 +63,7 @@ struct Choice {
   uint64_t estimated_bytes = 0;       // of the whole stream, expected
   std::optional<Mate> mate;           // what a like stream may be told
   std::optional<Kin> kin;             // where cuts into fields were all there was
+  std::optional<Sibling> sibling;     // where a search, or a like stream's, found it
   std::optional<SearchTrace> trace;   // when there was a search
   bool shared = false;                // a like stream's answer, at least in that there is nothing else to find
   bool settled = false;               // the stream showed what it is: no other reading of it need be tried
@@ -69,6 +77,8 @@ struct ChooseOptions {
   std::optional<Mate> mate;
   bool mate_decides = false;  // where its program does as well here, nothing else is looked at
   std::optional<Kin> kin;
+  std::vector<Sibling> siblings;  // programs found for like streams, the last one first
+  bool siblings_decide = false;   // where one does as well here, there is no search
   // Statistics of consecutive parts of a long stream, at most 16 bits wide: programs are priced with tables a part.
   std::vector<StreamStats> parts;
   std::optional<SearchOptions> search;  // empty: known-good programs only

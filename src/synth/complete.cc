@@ -255,6 +255,35 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
   return Completed{literal(pick.codec), pick.cost};
 }
 
+// What a node's slot holds, fitted to the windows.
+struct Slot {
+  dsl::WordList list;
+  std::shared_ptr<const dsl::Blob> blob;
+  uint64_t bytes = 0;
+};
+
+std::optional<Slot> slot_for(const dsl::OpSpec& spec, const dsl::Node& node, std::span<const dsl::Window> windows,
+                             std::span<const bits::ConstWords> views) {
+  Slot out;
+  if (spec.slot == dsl::SlotKind::word_list) {
+    auto words = spec.choose_words(node, count_all(views));
+    if (!words) return std::nullopt;
+    out.list.words = std::move(*words);
+    out.bytes = dsl::store_word_list(out.list.words).size();
+  } else if (spec.slot == dsl::SlotKind::blob) {
+    dsl::Target target;
+    target.width = views.front().width;
+    target.windows = windows;
+    const auto stored = dsl::suit_slot(node, target);
+    if (!stored) return std::nullopt;
+    auto blob = spec.load(node, *stored);
+    if (!blob) return std::nullopt;
+    out.blob = std::move(*blob);
+    out.bytes = stored->size();
+  }
+  return out;
+}
+
 }  // namespace
 
 uint64_t slow_decode_price() { return std::min(codec_decode_cost(CodecId::rans), codec_decode_cost(CodecId::huffman)); }
@@ -325,37 +354,45 @@ std::optional<Completed> complete_order0(const Expr& structure, const Histogram&
 
 std::optional<Completed> complete_sampled(const Expr& structure, std::span<const bits::ConstWords> frames,
                                           uint64_t limit, bool quick) {
+  std::vector<dsl::Window> windows;
+  uint64_t position = 0;
+  for (const auto& frame : frames) {
+    windows.push_back({position, frame});
+    position += frame.count;
+  }
+  return complete_sampled(structure, windows, limit, quick);
+}
+
+std::optional<Completed> complete_sampled(const Expr& structure, std::span<const dsl::Window> frames, uint64_t limit,
+                                          bool quick) {
   if (frames.empty()) return std::nullopt;
-  if (structure.op == dsl::OpId::literal) return sampled_literal(structure, frames, limit, quick);
-  const unsigned width = frames.front().width;
+  std::vector<bits::ConstWords> views;
+  for (const auto& frame : frames) views.push_back(frame.words);
+  if (structure.op == dsl::OpId::literal) return sampled_literal(structure, views, limit, quick);
+  const unsigned width = views.front().width;
   const auto& spec = dsl::spec_of(structure.op);
   dsl::Node node;
   if (!node_of(structure, width, node)) return std::nullopt;
   Completed out{{structure.op, structure.params, {}}, 0};
-  dsl::WordList list;
-  if (spec.slot == dsl::SlotKind::word_list) {
-    auto words = spec.choose_words(node, count_all(frames));
-    if (!words) return std::nullopt;
-    list.words = std::move(*words);
-    out.cost += dsl::store_word_list(list.words).size() * 8 * kBit;
-  }
   if (structure.children.empty()) {
-    const auto histogram = count_all(frames);
+    const auto histogram = count_all(views);
     if (histogram.counts.size() != 1 || histogram.counts[0].first != structure.params[0]) return std::nullopt;
     return out;
   }
   if (spec.invert == nullptr) return std::nullopt;
+  const auto slot = slot_for(spec, node, frames, views);
+  if (!slot) return std::nullopt;
+  out.cost += slot->bytes * 8 * kBit;
   std::vector<std::vector<bits::OwnedWords>> below(frames.size());
-  uint64_t position = 0;
   for (size_t f = 0; f < frames.size(); ++f) {
     std::vector<uint64_t> counts;
-    const auto fits = spec.invert({node, &list, position, {}}, frames[f], below[f], counts);
+    const dsl::NodeArgs args{node, &slot->list, frames[f].position, {}, slot->blob.get()};
+    const auto fits = spec.invert(args, views[f], below[f], counts);
     if (!fits || !*fits) return std::nullopt;
-    position += frames[f].count;
   }
   for (size_t i = 0; i < structure.children.size(); ++i) {
-    std::vector<bits::ConstWords> streams;
-    for (auto& children : below) streams.push_back(children[i].view());
+    std::vector<dsl::Window> streams;
+    for (size_t f = 0; f < frames.size(); ++f) streams.push_back({frames[f].position, below[f][i].view()});
     if (out.cost >= limit) return std::nullopt;
     auto done = complete_sampled(structure.children[i], streams, limit == kNever ? limit : limit - out.cost, quick);
     if (!done) return std::nullopt;

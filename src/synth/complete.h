@@ -29,6 +29,9 @@ std::optional<Completed> complete_order0(const dsl::Expr& structure, const codec
 // returned nevertheless. `quick`: a fast run stands for zstd.
 std::optional<Completed> complete_sampled(const dsl::Expr& structure, std::span<const bits::ConstWords> frames,
                                           uint64_t limit = UINT64_MAX, bool quick = false);
+// The same, for operators to whom places in the stream mean something.
+std::optional<Completed> complete_sampled(const dsl::Expr& structure, std::span<const dsl::Window> frames,
+                                          uint64_t limit = UINT64_MAX, bool quick = false);
 
 // Whether a stream repeats itself enough for zstd to find something that order-0 codecs do not see. Streams too short
 // to waste time on always may.

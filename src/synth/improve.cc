@@ -10,7 +10,9 @@ namespace brevis::synth {
 namespace {
 
 constexpr uint64_t kByte = 8 * 256;
-constexpr uint64_t kProofWork = 2;        // of a candidate's tables and frames, a word of the stream
+constexpr uint64_t kProofWork = 2;  // of a candidate's tables and frames, a word of the stream
+constexpr uint64_t kShareOne = 65536;
+constexpr uint64_t kShareSlackOf = 16;    // a sibling's program may do so much worse than it did there
 constexpr uint64_t kLookWork = 64 << 10;  // less budget than this is no use
 
 Result<std::shared_ptr<const dsl::BoundProgram>> bind(const Choice& choice) {
@@ -97,28 +99,21 @@ uint64_t cost_of_known(TargetPool& pool, const Known& known) {
   return cost;
 }
 
-}  // namespace
+uint64_t share_of(uint64_t cost, uint64_t whole) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * kShareOne / std::max<uint64_t>(whole, 1));
+}
 
-Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known& given, const SearchOptions& options,
-                         const TrainWhole& train) {
-  Improved out;
-  const Effort& effort = *options.effort;
-  if (effort.limits.expansions == 0 || options.budget->left() < kLookWork) return out;
-  BREVIS_ASSIGN(const Drawn drawn, draw_sample(stream, frame_words, effort));
-  if (!effort.any_stream && !shows_order(stream, drawn)) return out;
-  TargetPool pool = pool_for(stream, frame_words, drawn, options);
+// Trains and encodes the programs that promise enough, beside the known one.
+Status rerank(const Stream& stream, TargetPool& pool, const std::vector<Found>& promising, const Known& given,
+              uint64_t known_cost, const SearchOptions& options, const TrainWhole& train, Improved& out) {
   const std::vector<dsl::Expr>& known = given.programs;
-  const uint64_t known_cost = cost_of_known(pool, given);
-  SearchLimits limits = limits_of(options);
-  limits.below = known_cost - known_cost / (effort.gain_of + 1);  // what is dearer is not looked at below
-  Searched searched = search(pool, *options.grammar, *options.prior, known, limits);
-  options.budget->spend(pool.work());
-  out.trace = std::move(searched.trace);
+  const Effort& effort = *options.effort;
   std::optional<Candidate> best;
   size_t tried = 0;
-  for (const Found& found : searched.best) {
+  for (const Found& found : promising) {
     if (tried == effort.rerank || found.cost + found.cost / effort.gain_of >= known_cost) break;
-    if (found.expr == known.front() || (found.incumbent && given.costs)) continue;
+    const bool is_known = std::find(known.begin(), known.end(), found.expr) != known.end();
+    if (found.expr == known.front() || (is_known && given.costs)) continue;
     ++tried;
     options.budget->spend(stream.words * kProofWork);
     BREVIS_ASSIGN(auto other, prove(stream, pool, found.expr, options, train));
@@ -132,18 +127,71 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known
     if (!sure) continue;
     other->choice.estimated_bytes = other->cost / kByte;
     out.choice = other->choice;
-    out.choice->mate = Mate{found.expr, found.cost, true};
+    out.choice->sibling = Sibling{pool.outline(TargetPool::kRoot, found.expr, found.cost), known.front(),
+                                  share_of(found.cost, known_cost)};
     best = std::move(other);
   }
+  return {};
+}
+
+}  // namespace
+
+Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known& known, const SearchOptions& given,
+                         const TrainWhole& train) {
+  Improved out;
+  const bool thorough = known.order_tells;
+  if (given.effort->limits.expansions == 0 || (!thorough && given.budget->left() < kLookWork)) return out;
+  SearchOptions options = given;
+  const Effort whole = thorough_effort(*given.effort, frame_words);
+  if (thorough) options.effort = &whole;
+  const Effort& effort = *options.effort;
+  BREVIS_ASSIGN(const Drawn drawn, draw_sample(stream, frame_words, effort));
+  if (!thorough && !effort.any_stream && !shows_order(stream, drawn)) return out;
+  TargetPool pool = pool_for(stream, frame_words, drawn, options);
+  const uint64_t known_cost = cost_of_known(pool, known);
+  SearchLimits limits = limits_of(options);
+  if (thorough) limits.work = pool.sampled(TargetPool::kRoot) * effort.thorough_work_of;
+  limits.below = known_cost - known_cost / (effort.gain_of + 1);  // what is dearer is not looked at below
+  std::vector<dsl::Expr> incumbents = known.programs;
+  for (const Sibling& sibling : known.siblings)
+    if (auto expr = pool.completed(TargetPool::kRoot, sibling.expr)) incumbents.push_back(std::move(*expr));
+  Searched searched = search(pool, *options.grammar, *options.prior, incumbents, limits);
+  if (!thorough) options.budget->spend(pool.work());
+  out.trace = std::move(searched.trace);
+  BREVIS_TRY(rerank(stream, pool, searched.best, known, known_cost, options, train, out));
+  if (out.choice) out.choice->sibling->thorough = thorough;
   options.budget->found(out.choice.has_value());
   return out;
 }
 
-Result<std::optional<uint64_t>> sampled_cost(const Stream& stream, uint64_t frame_words, const dsl::Expr& expr,
-                                             const SearchOptions& options) {
+Result<std::optional<Choice>> like_sibling(const Stream& stream, uint64_t frame_words,
+                                           std::span<const Sibling> siblings, const SearchOptions& given,
+                                           const TrainWhole& train) {
+  if (siblings.empty()) return std::optional<Choice>{};
+  SearchOptions options = given;
+  const Effort whole = thorough_effort(*given.effort, frame_words);
+  if (siblings.front().thorough) options.effort = &whole;
   BREVIS_ASSIGN(const Drawn drawn, draw_sample(stream, frame_words, *options.effort));
   TargetPool pool = pool_for(stream, frame_words, drawn, options);
-  return pool.score(TargetPool::kRoot, expr);
+  const Sibling* best = nullptr;
+  uint64_t least = UINT64_MAX;
+  for (const Sibling& sibling : siblings) {
+    const auto cost = pool.score(TargetPool::kRoot, sibling.expr);
+    if (!cost || *cost >= least) continue;
+    const auto beaten = pool.score(TargetPool::kRoot, sibling.beaten);
+    if (beaten && share_of(*cost, *beaten) > sibling.share + sibling.share / kShareSlackOf) continue;
+    best = &sibling;
+    least = *cost;
+  }
+  if (best == nullptr) return std::optional<Choice>{};
+  BREVIS_ASSIGN(auto choice, train(*pool.completed(TargetPool::kRoot, best->expr)));
+  if (!choice) return choice;
+  BREVIS_ASSIGN(const bool sure, expresses(*choice, stream));
+  if (!sure) return std::optional<Choice>{};
+  choice->estimated_bytes = least / kByte;
+  choice->sibling = *best;
+  choice->shared = true;
+  return choice;
 }
 
 Status learn(const Stream& stream, uint64_t frame_words, const SearchOptions& options, Prior& prior) {

@@ -24,15 +24,17 @@ using TrainWhole = std::function<Result<std::optional<Choice>>(const dsl::Expr&)
 struct Known {
   std::vector<dsl::Expr> programs;
   std::optional<std::pair<uint64_t, uint64_t>> costs;
+  std::span<const Sibling> siblings;  // what searches of like streams found
+  bool order_tells = false;           // so much that the search is to see whole frames
 };
 
 Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known& known, const SearchOptions& options,
                          const TrainWhole& train);
 
-// Expected cost of the whole stream under a program, from the same sample that improve() searches; nullopt when it
-// does not express that.
-Result<std::optional<uint64_t>> sampled_cost(const Stream& stream, uint64_t frame_words, const dsl::Expr& expr,
-                                             const SearchOptions& options);
+// The best program of like streams with tables of this stream's own, where it saves about as much here as it did there.
+Result<std::optional<Choice>> like_sibling(const Stream& stream, uint64_t frame_words,
+                                           std::span<const Sibling> siblings, const SearchOptions& options,
+                                           const TrainWhole& train);
 
 // Searches a sample of the stream and counts what won.
 Status learn(const Stream& stream, uint64_t frame_words, const SearchOptions& options, Prior& prior);

@@ -118,6 +118,8 @@ std::vector<uint32_t> Prior::costs(const Context& context, std::span<const Produ
   return out;
 }
 
+uint32_t Prior::even(size_t choices) { return surprise(kOne / choices, kOne); }
+
 uint32_t Prior::expected(const Context& context) const {
   for (size_t level = 0; level < kLevels; ++level) {
     const auto found = counts_.find(key_of(context, level));

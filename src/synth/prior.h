@@ -44,6 +44,8 @@ class Prior {
   std::vector<uint32_t> costs(const Context& context, std::span<const Production> productions) const;
   // Expected cost of the hole as a share of its literal's, 1/1024.
   uint32_t expected(const Context& context) const;
+  // Cost of each of so many, all as likely.
+  static uint32_t even(size_t choices);
   bool uniform() const { return counts_.empty(); }
 
   // Counts one hole of a program that won: what stood there (nullptr: a literal) and its final and its literal's cost.

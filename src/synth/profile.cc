@@ -14,6 +14,7 @@ constexpr Effort kDense{.limits = {.expansions = 400, .keep = 6},
                         .work_per_byte_256 = 128,
                         .first_work = uint64_t{64} << 20,
                         .bonus_work = uint64_t{16} << 20,
+                        .thorough = 32,
                         .plain_after = 0,
                         .prior_streams = 6};
 constexpr Effort kBalanced{.limits = {.expansions = 60, .keep = 3},
@@ -23,6 +24,7 @@ constexpr Effort kBalanced{.limits = {.expansions = 60, .keep = 3},
                            .work_per_byte_256 = 8,
                            .first_work = uint64_t{8} << 20,
                            .bonus_work = uint64_t{4} << 20,
+                           .thorough = 6,
                            .prior_streams = 3,
                            .prior_factor = 2};
 constexpr Effort kFast{.limits = {.expansions = 0}};
@@ -32,6 +34,21 @@ constexpr Effort kFast{.limits = {.expansions = 0}};
 const Effort& effort_of(Profile profile) {
   static constexpr Effort kEfforts[] = {kDense, kBalanced, kFast};
   return kEfforts[static_cast<size_t>(profile)];
+}
+
+Effort thorough_effort(const Effort& effort, uint64_t frame_words) {
+  constexpr uint64_t kWindows = 2, kWindowWords = uint64_t{1} << 17, kMemory = uint64_t{128} << 20;
+  constexpr uint64_t kExpansions = 120;  // whatever the profile, so that they find the same
+  constexpr uint64_t kPatience = 64;
+  Effort out = effort;
+  out.windows = kWindows;
+  out.window_words = std::min(frame_words, kWindowWords);
+  out.memory = kMemory;
+  out.limits.expansions = kExpansions;
+  out.limits.patience = kPatience;
+  out.limits.keep = std::max<size_t>(out.limits.keep, 8);
+  out.rerank = std::max<size_t>(out.rerank, 4);
+  return out;
 }
 
 }  // namespace brevis::synth

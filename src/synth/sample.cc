@@ -109,9 +109,22 @@ Result<Drawn> draw_sample(const Stream& stream, uint64_t frame_words, const Effo
   return out;
 }
 
+Result<StreamStats> gather_whole(const Stream& stream) {
+  constexpr uint64_t kAtOnce = 1u << 17;
+  StreamStats stats;
+  bits::OwnedWords buffer(stream.width, std::min(kAtOnce, stream.words));
+  for (uint64_t first = 0; first < stream.words; first += kAtOnce) {
+    const bits::Words part = buffer.words().part(0, std::min(kAtOnce, stream.words - first));
+    BREVIS_TRY(stream.read(first, part));
+    append(stats, gather(part));
+  }
+  return stats;
+}
+
 TargetPool pool_for(const Stream& stream, uint64_t frame_words, const Drawn& drawn, const SearchOptions& options) {
   PoolOptions pool;
   pool.lambda = options.effort->lambda;
+  pool.memory = options.effort->memory;
   pool.shape = stream.shape;
   pool.frame_words = frame_words;
   return TargetPool(stream.dtype, stream.words, drawn.windows, pool);

@@ -11,8 +11,11 @@ constexpr uint64_t kNever = UINT64_MAX;
 constexpr uint32_t kNone = UINT32_MAX;
 // A bit of surprise counts like this share of the root's literal.
 constexpr unsigned kSurpriseShift = 12;
+constexpr uint64_t kNoteworthyOf = 128;
+constexpr uint64_t kHopeOf = 2;  // of a hole's literal
 
-// Open holes, leftmost first; shared by all states that have them in common.
+// Open holes, shared by all states that have them in common. Of the children of a node the one that costs most comes
+// first: what is found there decides, while the heads of scans and lists of exceptions hardly count.
 struct Stack {
   uint32_t target;
   uint32_t below;  // kNone: nothing
@@ -27,8 +30,9 @@ struct State {
   uint64_t surprise;    // 1/1024 bits
   uint32_t stack;       // open holes
   uint32_t nodes;       // closed or open
+  uint32_t operators;   // of the nodes
   uint32_t parent;      // state before, kNone for the first
-  uint32_t production;  // what the parent's leftmost hole became: 0 a literal, else 1 + index
+  uint32_t production;  // what the parent's first hole became: 0 a literal, else 1 + index
 };
 
 struct Open {
@@ -50,9 +54,11 @@ class Searcher {
     for (const dsl::Expr& expr : incumbents)
       if (const auto cost = pool_.score(TargetPool::kRoot, expr)) keep({expr, *cost, true});
     const uint32_t root = push(TargetPool::kRoot, kNone, 255, 0, 0);
-    add_state({0, 0, root, 1, kNone, 0});
-    while (!open_.empty() && trace_.expansions < limits_.expansions && pool_.work() < limits_.work) step();
-    trace_.exhausted = open_.empty();
+    for (const dsl::Expr& expr : incumbents) make_known(TargetPool::kRoot, expr);
+    const uint32_t first = add_state({0, 0, root, 1, 0, kNone, 0});
+    for (const dsl::Expr& expr : incumbents) start_from(first, expr);
+    while (waiting_ != 0 && may_go_on()) step();
+    trace_.exhausted = waiting_ == 0;
     trace_.states = states_.size();
     trace_.targets = pool_.size();
     trace_.work = pool_.work();
@@ -96,6 +102,49 @@ class Searcher {
     return at->second;
   }
 
+  // What incumbents are made of may stand where it stood, whether an operator proposes it or not.
+  void make_known(uint32_t target, const dsl::Expr& expr) {
+    if (expr.op == dsl::OpId::literal) return;
+    auto place = place_of(target, expr);
+    if (!place && pool_.apply(target, {expr.op, expr.params, {}}) != nullptr) {
+      productions_[target].push_back({expr.op, expr.params, {}});
+      place = place_of(target, expr);
+    }
+    const Applied* applied = place ? pool_.apply(target, productions_of(target)[*place]) : nullptr;
+    if (applied == nullptr || applied->children.size() != expr.children.size()) return;
+    for (size_t i = 0; i < expr.children.size(); ++i) make_known(applied->children[i], expr.children[i]);
+  }
+
+  std::optional<uint32_t> place_of(uint32_t target, const dsl::Expr& expr) {
+    const auto& productions = productions_of(target);
+    for (uint32_t i = 0; i < productions.size(); ++i)
+      if (productions[i].op == expr.op && productions[i].params == expr.params) return i;
+    return std::nullopt;
+  }
+
+  // The states on the way to an incumbent, so that what is near it is near at hand.
+  void start_from(uint32_t state, const dsl::Expr& incumbent) {
+    std::vector<const dsl::Expr*> open{&incumbent};
+    while (!open.empty()) {
+      const dsl::Expr* expr = open.back();
+      open.pop_back();
+      const Stack hole = stacks_[states_[state].stack];
+      uint32_t choice = 0;
+      if (expr->op != dsl::OpId::literal) {
+        const auto place = place_of(hole.target, *expr);
+        if (!place) return;
+        choice = *place + 1;
+      }
+      const auto next = follow(state, hole, choice, 0);
+      if (!next) return;
+      if (choice != 0) {
+        const auto& order = pool_.apply(hole.target, productions_of(hole.target)[choice - 1])->by_size;
+        for (size_t i = order.size(); i-- > 0;) open.push_back(&expr->children[order[i]]);
+      }
+      state = add_state(*next);
+    }
+  }
+
   // The order in which the productions of a hole are tried: likeliest first, ties as the operators gave them.
   const std::vector<std::pair<uint32_t, uint32_t>>& order_of(const Stack& hole) {
     auto [at, fresh] = orders_.try_emplace({hole.target, hole.parent, hole.slot, hole.depth});
@@ -108,10 +157,21 @@ class Searcher {
     return at->second;
   }
 
+  // What closing the first hole of a stack costs at least.
+  uint64_t least_of(const Stack& stack) const {
+    return stack.literals - (stack.below == kNone ? 0 : stacks_[stack.below].literals);
+  }
+
   uint64_t priority(const State& state, uint32_t surprise) const {
-    const uint64_t expected = state.stack == kNone ? 0 : stacks_[state.stack].expected;
+    uint64_t expected = state.closed;
+    if (state.stack != kNone) {
+      const Stack& top = stacks_[state.stack];
+      expected += top.expected;
+      // Nobody knows better: the larger a hole the more there is to find in it.
+      if (prior_.uniform()) expected -= std::min(expected, least_of(top) / kHopeOf);
+    }
     const uint64_t bits = state.surprise + surprise;
-    return state.closed + expected + (unit_ >> kSurpriseShift) * bits / Prior::kBit;
+    return expected + (unit_ >> kSurpriseShift) * bits / Prior::kBit;
   }
 
   // The least that a state can end with: every open hole is one node at least.
@@ -124,7 +184,30 @@ class Searcher {
 
   void queue(uint32_t state, uint32_t next) {
     const auto& order = order_of(stacks_[states_[state].stack]);
-    if (next < order.size()) open_.push({priority(states_[state], order[next].first), serial_++, state, next});
+    if (next == order.size()) return;
+    const unsigned level = states_[state].operators;
+    if (open_.size() <= level) open_.resize(level + 1);
+    open_[level].push({priority(states_[state], order[next].first), serial_++, state, next});
+    ++waiting_;
+  }
+
+  // In turn the most promising state of all, and the most promising one with so many operators: what costs least after
+  // one step is not always on the way to what costs least in the end.
+  Open next_open() {
+    size_t level = open_.size();
+    if (++turns_ % 2 == 0) {
+      do {
+        level_ = (level_ + 1) % open_.size();
+      } while (open_[level_].empty());
+      level = level_;
+    } else {
+      for (size_t i = 0; i < open_.size(); ++i)
+        if (!open_[i].empty() && (level == open_.size() || open_[level].top() < open_[i].top())) level = i;
+    }
+    const Open top = open_[level].top();
+    open_[level].pop();
+    --waiting_;
+    return top;
   }
 
   // Whether every hole of stack a stands no deeper than that of b (the same targets).
@@ -134,63 +217,98 @@ class Searcher {
     return true;
   }
 
-  // Another state with the same targets open is no worse in any respect.
-  bool dominated(const State& state) {
+  // Another state with the same targets open that is no worse in any respect; kNone when this one is to be added.
+  uint32_t dominating(const State& state) {
     std::vector<uint32_t> targets;
     for (uint32_t at = state.stack; at != kNone; at = stacks_[at].below) targets.push_back(stacks_[at].target);
     auto& others = by_targets_[targets];
-    for (const State& other : others)
-      if (other.closed <= state.closed && other.nodes <= state.nodes && no_deeper(other.stack, state.stack))
-        return true;
-    others.push_back(state);
-    return false;
+    for (const uint32_t id : others) {
+      const State& other = states_[id];
+      if (other.closed <= state.closed && other.nodes <= state.nodes && no_deeper(other.stack, state.stack)) return id;
+    }
+    others.push_back(static_cast<uint32_t>(states_.size()));
+    return kNone;
   }
 
-  void add_state(State state) {
-    if (dominated(state)) {
+  // The state's number, or that of one that is as good.
+  uint32_t add_state(State state) {
+    if (const uint32_t other = dominating(state); other != kNone) {
       ++trace_.dominated;
-      return;
+      return other;
     }
     states_.push_back(state);
     const auto id = static_cast<uint32_t>(states_.size() - 1);
     if (state.production != 0 || state.parent == kNone) complete(id);
     if (state.stack != kNone) queue(id, 0);
+    return id;
   }
 
+  // Takes the most promising state and tries what is no less likely than even odds for its first hole, all of it: what
+  // the first of them led to says little about the others. The rest waits for its turn.
   void step() {
-    const Open top = open_.top();
-    open_.pop();
-    const State state = states_[top.state];
-    if (bound(state) >= most()) {
-      ++trace_.pruned;
-      return;
-    }
-    const Stack hole = stacks_[state.stack];
-    const auto [surprise, choice] = order_of(hole)[top.next];
-    queue(top.state, top.next + 1);
-    State next{state.closed, state.surprise + surprise, hole.below, state.nodes, top.state, choice};
-    if (choice == 0) {
-      if (bound({state.closed + pool_.least_leaf(hole.target), 0, hole.below, 0, 0, 0}) >= most()) {
+    const Open top = next_open();
+    const Stack hole = stacks_[states_[top.state].stack];
+    const auto& order = order_of(hole);
+    const uint32_t even = prior_.even(order.size());
+    uint32_t at = top.next;
+    do {
+      if (bound(states_[top.state]) >= most()) {
         ++trace_.pruned;
         return;
       }
-      next.closed += pool_.leaf(hole.target).cost;
-      return add_state(next);
+      take(top.state, hole, order[at]);
+      ++at;
+    } while (at < order.size() && order[at].first <= even && may_go_on());
+    queue(top.state, at);
+  }
+
+  bool may_go_on() {
+    if (!best_.empty() && best_.front().cost <= noted_ - noted_ / kNoteworthyOf) {
+      noted_ = best_.front().cost;
+      noted_at_ = trace_.expansions;
     }
-    if (hole.depth + size_t{1} >= limits_.depth) return;
-    const Production production = productions_of(hole.target)[choice - 1];
-    ++trace_.expansions;
-    const Applied* applied = pool_.apply(hole.target, production);
-    if (applied == nullptr || state.nodes + applied->children.size() > limits_.nodes) {
+    return trace_.expansions < limits_.expansions && pool_.work() < limits_.work &&
+           trace_.expansions - noted_at_ < limits_.patience;
+  }
+
+  void take(uint32_t from, const Stack& hole, std::pair<uint32_t, uint32_t> way) {
+    const auto [surprise, choice] = way;
+    if (choice == 0) {
+      if (bound({states_[from].closed + pool_.least_leaf(hole.target), 0, hole.below, 0, 0, 0, 0}) >= most()) {
+        ++trace_.pruned;
+        return;
+      }
+    } else {
+      if (hole.depth + size_t{1} >= limits_.depth) return;
+      ++trace_.expansions;
+    }
+    if (const auto next = follow(from, hole, choice, surprise))
+      add_state(*next);
+    else
       ++trace_.refused;
-      return;
+  }
+
+  // The state after a choice for its first hole; nullopt when the operator cannot stand there.
+  std::optional<State> follow(uint32_t from, const Stack& hole, uint32_t choice, uint32_t surprise) {
+    const State& state = states_[from];
+    State next{state.closed, state.surprise + surprise, hole.below, state.nodes, state.operators, from, choice};
+    if (choice == 0) {
+      next.closed += pool_.leaf(hole.target).cost;
+      return next;
     }
+    if (hole.depth + size_t{1} >= limits_.depth) return std::nullopt;
+    const Production production = productions_of(hole.target)[choice - 1];
+    const Applied* applied = pool_.apply(hole.target, production);
+    if (applied == nullptr || state.nodes + applied->children.size() > limits_.nodes) return std::nullopt;
     next.closed += applied->own;
     next.nodes += static_cast<uint32_t>(applied->children.size());
-    for (size_t i = applied->children.size(); i-- > 0;)
-      next.stack = push(applied->children[i], next.stack, static_cast<uint8_t>(production.op), static_cast<uint8_t>(i),
+    next.operators += 1;
+    for (size_t i = applied->children.size(); i-- > 0;) {
+      const uint8_t child = applied->by_size[i];
+      next.stack = push(applied->children[child], next.stack, static_cast<uint8_t>(production.op), child,
                         static_cast<uint8_t>(hole.depth + 1));
-    add_state(next);
+    }
+    return next;
   }
 
   // The state's holes filled with literals.
@@ -201,9 +319,7 @@ class Searcher {
     // Hole by hole what is known to be needed at least gives way to what it costs.
     uint64_t cost = state.closed + (state.stack == kNone ? 0 : stacks_[state.stack].literals);
     for (uint32_t at = state.stack; at != kNone && cost < limit; at = stacks_[at].below) {
-      const uint64_t least =
-          stacks_[at].literals - (stacks_[at].below == kNone ? 0 : stacks_[stacks_[at].below].literals);
-      cost += pool_.leaf(stacks_[at].target).cost - least;
+      cost += pool_.leaf(stacks_[at].target).cost - least_of(stacks_[at]);
     }
     if (cost >= limit) return;
     std::vector<uint32_t> path;
@@ -219,7 +335,7 @@ class Searcher {
     }
   }
 
-  // Decisions stand in pre-order, since the leftmost hole is always the one that is expanded.
+  // Decisions stand in pre-order, children by their size, since the first hole is always the one that is expanded.
   dsl::Expr build(uint32_t target, const std::vector<uint32_t>& path, size_t& used, uint64_t& hits) {
     if (used == path.size()) return pool_.leaf(target).expr;
     const State& state = states_[path[used++]];
@@ -229,7 +345,9 @@ class Searcher {
     const Production production = productions_of(target)[state.production - 1];
     dsl::Expr out{production.op, production.params, {}};
     const Applied* applied = pool_.apply(target, production);
-    for (const uint32_t child : applied->children) out.children.push_back(build(child, path, used, hits));
+    out.children.resize(applied->children.size());
+    for (const uint8_t child : applied->by_size)
+      out.children[child] = build(applied->children[child], path, used, hits);
     return out;
   }
 
@@ -255,8 +373,11 @@ class Searcher {
   std::map<std::tuple<uint32_t, uint8_t, uint8_t, uint8_t>, Context> contexts_;
   std::map<std::tuple<uint32_t, uint8_t, uint8_t, uint8_t>, std::vector<std::pair<uint32_t, uint32_t>>> orders_;
   std::map<uint32_t, std::vector<Production>> productions_;
-  std::map<std::vector<uint32_t>, std::vector<State>> by_targets_;
-  std::priority_queue<Open> open_;
+  std::map<std::vector<uint32_t>, std::vector<uint32_t>> by_targets_;
+  std::vector<std::priority_queue<Open>> open_;  // by the operators of their states
+  size_t waiting_ = 0, level_ = 0;
+  uint64_t turns_ = 0;
+  uint64_t noted_ = kNever, noted_at_ = 0;  // the last best that was much better than the one before, and when
   uint64_t serial_ = 0;
   std::vector<Found> best_;
   SearchTrace trace_;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The search for a region's program: bounded A* over partial programs. A partial program is a tree with holes; its
-// leftmost hole is expanded by one production at a time. States are taken in the order of the expected cost of the
-// finished program: what is closed, what the prior expects of the open holes, and a small price for unlikely
-// productions. Every state is also completed with literals when it is made, so that the best program so far is at hand
-// whenever the budget ends.
+// The search for a region's program: bounded A* over partial programs. A partial program is a tree with holes; the hole
+// that costs most among those of the node made last is expanded by one production at a time. States are taken in the
+// order of the expected cost of the finished program: what is closed, what the prior expects of the open holes, and a
+// small price for unlikely productions. Every state is also completed with literals when it is made, so that the best
+// program so far is at hand whenever the budget ends. The states on the way to the incumbents are there from the
+// beginning.
 //
 // Tables are trained only where what no literal can beat (entropy, upkeep) leaves room below the programs kept.
 //
@@ -24,6 +25,8 @@ namespace brevis::synth {
 struct SearchLimits {
   uint64_t expansions = 0;  // productions applied
   uint64_t work = UINT64_MAX;
+  // Productions without the best falling by a 128th before the search gives up.
+  uint64_t patience = UINT64_MAX;
   size_t nodes = 64;
   size_t depth = 8;
   size_t keep = 4;  // programs handed back

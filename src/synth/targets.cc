@@ -19,7 +19,8 @@ constexpr uint64_t kWordWork = 16;     // in them, a word each
 constexpr unsigned kNarrow = 16;
 constexpr uint64_t kMostTableWords = 1u << 16;  // different ones that a codec's table can hold
 constexpr uint64_t kStepWork = 4096;            // what a production costs besides its words
-constexpr uint64_t kParamCost = 8 * 256;        // of a node beyond kNodeCost
+constexpr uint64_t kOutlineOf = 1024;
+constexpr uint64_t kParamCost = 8 * 256;  // of a node beyond kNodeCost
 
 uint64_t scale(uint64_t value, uint64_t to, uint64_t from) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(value) * to / from);
@@ -85,7 +86,7 @@ std::optional<Fitted> fit_slot(const dsl::OpSpec& spec, const dsl::Node& node, c
 
 TargetPool::TargetPool(Dtype dtype, uint64_t words, std::vector<dsl::Window> windows, PoolOptions options)
     : options_(options), frames_(std::max<uint64_t>(1, (words + options.frame_words - 1) / options.frame_words)) {
-  Entry root{windows.front().words.width, dtype, words, 0, !options.shape.empty(), {}, std::move(windows), {}};
+  Entry root{windows.front().words.width, dtype, words, 0, !options.shape.empty(), {}, {}, std::move(windows), {}};
   intern(std::move(root));
 }
 
@@ -100,7 +101,7 @@ uint32_t TargetPool::intern(Entry entry) {
     bytes += window.words.bytes();
   }
   work_ += entry.sampled;
-  const std::tuple key{hasher.digest(), entry.width, entry.dtype, entry.placed};
+  const std::tuple key{hasher.digest(), entry.width, entry.dtype, entry.placed, row_of(entry)};
   const auto found = by_content_.find(key);
   if (found != by_content_.end()) return found->second;
   entry.histogram = count_all(views_of(entry.windows));
@@ -119,7 +120,7 @@ dsl::Target TargetPool::target(uint32_t id) const {
   out.width = entry.width;
   out.dtype = entry.dtype;
   out.words = entry.words;
-  if (entry.placed) out.shape = options_.shape;
+  out.shape = entry.placed ? options_.shape : std::span<const uint64_t>(entry.rows);
   out.windows = entry.windows;
   out.histogram = &entry.histogram;
   return out;
@@ -230,6 +231,24 @@ std::optional<uint64_t> TargetPool::whole_words(const dsl::Node& node, const Ent
   return words;
 }
 
+uint64_t TargetPool::row_of(const Entry& entry) const {
+  const auto& shape = entry.placed ? options_.shape : std::span<const uint64_t>(entry.rows);
+  return shape.size() < 2 ? 0 : shape.back();
+}
+
+// A child as long as its parent keeps places; one that lacks whole rows keeps rows.
+void TargetPool::place(Entry& child, const Entry& parent) const {
+  child.placed = parent.placed;
+  const uint64_t row = row_of(parent);
+  bool rows = row > 1;
+  for (size_t w = 0; w < child.windows.size(); ++w) {
+    const uint64_t count = child.windows[w].words.count;
+    child.placed = child.placed && count == parent.windows[w].words.count;
+    rows = rows && count % row == 0 && count != 0 && parent.windows[w].position % row == 0;
+  }
+  if (!child.placed && rows && child.words / row > 1) child.rows = {child.words / row, row};
+}
+
 std::optional<Applied> TargetPool::make(uint32_t id, const Production& production) {
   const dsl::OpSpec& spec = dsl::spec_of(production.op);
   dsl::Node node{production.op, static_cast<uint8_t>(targets_[id].width), production.params, {}};
@@ -258,20 +277,23 @@ std::optional<Applied> TargetPool::make(uint32_t id, const Production& productio
             targets_[id].words * decode_cost(production.op, production.params) * options_.lambda / kLambdaOne;
   for (size_t i = 0; i < arity; ++i) {
     const Dtype dtype = i < production.child_dtypes.size() ? production.child_dtypes[i] : Dtype::unknown;
-    Entry child{(*widths)[i], dtype, 0, 0, targets_[id].placed, {}, {}, {}};
+    Entry child{(*widths)[i], dtype, 0, 0, false, {}, {}, {}, {}};
     uint64_t sampled = 0;
-    for (size_t w = 0; w < below.size(); ++w) {
-      child.placed = child.placed && below[w][i].count() == targets_[id].windows[w].words.count;
-      sampled += below[w][i].count();
-      child.store.push_back(std::move(below[w][i]));
+    for (auto& children : below) {
+      sampled += children[i].count();
+      child.store.push_back(std::move(children[i]));
     }
     for (size_t w = 0; w < below.size(); ++w)
       child.windows.push_back({targets_[id].windows[w].position, child.store[w].view()});
     const auto words = whole_words(node, targets_[id], i, arity, sampled);
     if (!words || (*words != 0 && sampled == 0)) return std::nullopt;  // the sample does not tell
     child.words = std::max(*words, sampled);
+    place(child, targets_[id]);
     out.children.push_back(intern(std::move(child)));
   }
+  for (size_t i = 0; i < arity; ++i) out.by_size.push_back(static_cast<uint8_t>(i));
+  std::stable_sort(out.by_size.begin(), out.by_size.end(),
+                   [&](uint8_t a, uint8_t b) { return least_leaf(out.children[a]) > least_leaf(out.children[b]); });
   return out;
 }
 
@@ -292,6 +314,31 @@ std::optional<uint64_t> TargetPool::score(uint32_t id, const dsl::Expr& expr) {
     sum += *below;
   }
   return sum;
+}
+
+std::optional<dsl::Expr> TargetPool::completed(uint32_t id, const dsl::Expr& expr) {
+  if (expr.op == dsl::OpId::literal) return leaf(id).expr;
+  const Applied* applied = apply(id, {expr.op, expr.params, {}});
+  if (applied == nullptr || applied->children.size() != expr.children.size()) return std::nullopt;
+  dsl::Expr out{expr.op, expr.params, {}};
+  for (size_t i = 0; i < expr.children.size(); ++i) {
+    auto child = completed(applied->children[i], expr.children[i]);
+    if (!child) return std::nullopt;
+    out.children.push_back(std::move(*child));
+  }
+  return out;
+}
+
+dsl::Expr TargetPool::outline(uint32_t id, const dsl::Expr& expr, uint64_t cost) {
+  const dsl::Expr open{dsl::OpId::literal, {}, {}};
+  if (expr.op == dsl::OpId::literal) return open;
+  const Applied* applied = apply(id, {expr.op, expr.params, {}});
+  const auto own = score(id, expr);
+  if (applied == nullptr || !own || leaf(id).cost <= *own + cost / kOutlineOf) return open;
+  dsl::Expr out{expr.op, expr.params, {}};
+  for (size_t i = 0; i < expr.children.size(); ++i)
+    out.children.push_back(outline(applied->children[i], expr.children[i], cost));
+  return out;
 }
 
 uint64_t TargetPool::decode_price(uint32_t id, const dsl::Expr& expr) {

@@ -29,6 +29,7 @@ struct Leaf {
 struct Applied {
   uint64_t own = 0;  // of the node itself, its children not counted
   std::vector<uint32_t> children;
+  std::vector<uint8_t> by_size;  // places in `children`, those that cost most as literals first
 };
 
 struct PoolOptions {
@@ -62,6 +63,10 @@ class TargetPool {
   // The whole of an expression's cost over the target; nullopt when it cannot express the sample. Literals may be
   // templates.
   std::optional<uint64_t> score(uint32_t id, const dsl::Expr& expr);
+  // The expression with the cheapest codec for each of its literals; nullopt as for score().
+  std::optional<dsl::Expr> completed(uint32_t id, const dsl::Expr& expr);
+  // What an expression is about: codecs left open, and literals for what saves less than a thousandth part of `cost`.
+  dsl::Expr outline(uint32_t id, const dsl::Expr& expr, uint64_t cost);
   // The part of it that is no bytes but decode time.
   uint64_t decode_price(uint32_t id, const dsl::Expr& expr);
 
@@ -72,9 +77,10 @@ class TargetPool {
   struct Entry {
     unsigned width;
     Dtype dtype;
-    uint64_t words;    // of the whole stream, expected
-    uint64_t sampled;  // in the windows
-    bool placed;       // word i belongs to place i of the tensor
+    uint64_t words;              // of the whole stream, expected
+    uint64_t sampled;            // in the windows
+    bool placed;                 // word i belongs to place i of the tensor
+    std::vector<uint64_t> rows;  // where it does not, but words still stand in rows of the tensor: how many, how long
     std::vector<bits::OwnedWords> store;
     std::vector<dsl::Window> windows;
     codec::Histogram histogram;
@@ -91,6 +97,9 @@ class TargetPool {
   std::optional<Leaf> by_statistics(const Entry& entry, const dsl::Expr& literal) const;
   codec::Histogram scaled(const Entry& entry) const;
   uint64_t frame_words_of(const Entry& entry) const;
+  // The length of the rows that the words of an entry stand in, 0 for none.
+  uint64_t row_of(const Entry& entry) const;
+  void place(Entry& child, const Entry& parent) const;
   std::optional<uint64_t> whole_words(const dsl::Node& node, const Entry& parent, size_t child, size_t arity,
                                       uint64_t sampled) const;
 
@@ -98,7 +107,7 @@ class TargetPool {
   uint64_t frames_;
   uint64_t held_ = 0, work_ = 0;
   std::vector<Entry> targets_;
-  std::map<std::tuple<Digest, unsigned, Dtype, bool>, uint32_t> by_content_;
+  std::map<std::tuple<Digest, unsigned, Dtype, bool, uint64_t>, uint32_t> by_content_;
   std::map<Key, std::optional<Applied>> applied_;
 };
 

@@ -71,7 +71,7 @@ bool push_down(const NodeArgs&, const codec::Histogram& target,
 }
 
 constexpr size_t kCompared = 2048;  // pairs
-constexpr uint64_t kUsualTile = uint64_t{1} << 16;
+constexpr uint64_t kUsualTile = uint64_t{1} << 16, kLargeTile = uint64_t{1} << 18;
 
 // Mean size of the difference to the word `lag` before, and how often it is none; in parts of all pairs of 1/256.
 struct Likeness {
@@ -94,9 +94,15 @@ void propose(const Target& target, std::vector<Proposal>& out) {
   if (target.width < 2 || target.histogram->counts.size() < 2 || target.shape.empty()) return;
   const uint64_t columns = target.shape.back();
   if (columns < 2 || columns > kUsualTile / 2 || target.words / columns < 2) return;
-  const uint64_t rows = std::min(target.words / columns, kUsualTile / columns);
   const Likeness along = likeness(target, 1), down = likeness(target, columns);
-  if (8 * down.size < 7 * along.size || down.equal > along.equal + 16) out.push_back({{rows, columns}, {target.dtype}});
+  if (8 * down.size >= 7 * along.size && down.equal <= along.equal + 16) return;
+  // The longer the columns the better, as far as frames and samples show whole ones.
+  uint64_t shown = 0;
+  for (const Window& window : target.windows) shown = std::max<uint64_t>(shown, window.words.count / columns);
+  const uint64_t rows = std::min({target.words / columns, kLargeTile / columns, shown});
+  const uint64_t usual = std::min(target.words / columns, kUsualTile / columns);
+  if (rows > usual) out.push_back({{rows, columns}, {target.dtype}});
+  out.push_back({{usual, columns}, {target.dtype}});
 }
 
 }  // namespace

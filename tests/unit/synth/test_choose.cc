@@ -181,3 +181,20 @@ TEST_CASE("the same stream gives the same choice") {
   CHECK(text_of(a) == text_of(b));
   CHECK(a.choice.tables == b.choice.tables);
 }
+
+TEST_CASE("programs asked for may deal and move words: their slots are fitted") {
+  const ByteVector bytes = test::channel_words(Dtype::BF16, 300, 256, 5);
+  for (const char* text :
+       {"u16 = scan(add, 256; literal, context(size, 0, 16, 256, 1; literal, literal, literal, literal))",
+        "u16 = offset(7, 8, 256, 300, 1, 256; merge(1, 10, 5; literal, literal, literal))",
+        "u16 = select(7, 8, 256, 300; literal, literal, literal, literal)",
+        "u16 = transpose(300, 256; context(field, 5, 10, 1, 1; literal, literal, literal, literal))"}) {
+    CAPTURE(text);
+    synth::ChooseOptions options;
+    auto program = dsl::parse_program(text, true);
+    REQUIRE(program);
+    options.wanted = std::move(*program);
+    const auto outcome = choose_for(bytes, Dtype::BF16, std::move(options));
+    CHECK(text_of(outcome).substr(0, 10) == std::string(text).substr(0, 10));
+  }
+}
