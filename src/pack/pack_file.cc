@@ -158,9 +158,14 @@ std::map<std::string, std::string> provenance_of(const FileContext& context, con
   constexpr const char* kProfiles[] = {"dense", "balanced", "fast"};
   constexpr const char* kSearches[] = {"off", "uniform", "prior"};
   for (const auto& [dtype, text] : options.programs) set("program " + dtype, text);
-  set("search", kSearches[static_cast<size_t>(options.search)]);
+  // The profile and the search, what is usual left out, so that no profile pays for its name.
+  std::string search = kSearches[static_cast<size_t>(options.search)];
+  if (options.search != PackSearch::off && options.profile != PackProfile::balanced) {
+    const std::string profile = kProfiles[static_cast<size_t>(options.profile)];
+    search = options.search == PackSearch::uniform ? profile : profile + " " + search;
+  }
+  set("search", search);
   if (options.search == PackSearch::off) return out;
-  if (options.profile != PackProfile::balanced) set("profile", kProfiles[static_cast<size_t>(options.profile)]);
   if (options.expansions) set("expansions", std::to_string(*options.expansions));
   for (const std::string& name : options.without) set("without " + name, "");
   if (prior != nullptr) set("prior", to_hex(xxh3_128(synth::write_prior(*prior))));
