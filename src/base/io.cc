@@ -165,6 +165,12 @@ void File::drop_cached(Range range) const {
   ::posix_fadvise(fd_.get(), static_cast<off_t>(range.offset), static_cast<off_t>(length), POSIX_FADV_DONTNEED);
 }
 
+void File::announce(Range range) const {
+  if (range.length == 0 || range.offset > io_detail::kMaxOffset) return;
+  const uint64_t length = std::min(range.length, io_detail::kMaxOffset - range.offset);
+  ::posix_fadvise(fd_.get(), static_cast<off_t>(range.offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
+}
+
 void File::advise_sequential() const { ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL); }
 
 Result<std::vector<DirEntry>> list_directory_at(int at, const std::string& path) {

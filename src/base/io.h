@@ -81,6 +81,8 @@ class File {
   void drop_cached(Range range) const;
   // Tells the kernel that the file will be read from front to back (best effort).
   void advise_sequential() const;
+  // Has the system begin to read a range, without waiting for it; more than a few hundred KiB it may leave out.
+  void announce(Range range) const;
 
  private:
   UniqueFd fd_;

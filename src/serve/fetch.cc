@@ -44,7 +44,6 @@ constexpr unsigned kPushThreads = 2;
 constexpr uint64_t kAheadShare = 4;
 
 Error out_of_memory(const std::string& path) { return Error::from_errno(ENOMEM, "reading '" + path + "'"); }
-
 }  // namespace
 
 Fetch::Fetch(std::shared_ptr<cache::Store> store, std::unique_ptr<cache::Disk> disk, const Options& options)
@@ -364,6 +363,13 @@ void Fetch::look_ahead(const RequestPtr& request, const Reader& reader) {
   // The kernel has several large requests under way by itself. Where their bytes are at hand, decoding each when it
   // comes, into memory that is still warm when it is copied, is all the work that has to be done.
   if (reader.to_page_cache && !advice.small && !advice.falling && archive->at_hand()) return;
+  const Blocking::Source source{archive->number(), archive->backing().stat.device};
+  if (!archive->at_hand()) {
+    auto job = [this, archive, range = advice.range, open = reader.open] {
+      if (!open.expired()) frames_.announce(*archive, range);
+    };
+    blocking_.post(source, std::move(job), true);
+  }
   if (reader.to_page_cache && advice.small &&
       pusher_.push({archive, reader.node, reader.open, advice.range, size, advice.falling, advice.position}))
     return;
@@ -373,7 +379,7 @@ void Fetch::look_ahead(const RequestPtr& request, const Reader& reader) {
     auto job = [this, archive, range = Range{at, length}, open = reader.open, advice] {
       if (!open.expired()) fetch_ahead(archive, range, advice);
     };
-    blocking_.post({archive->number(), archive->backing().stat.device}, std::move(job), true);
+    blocking_.post(source, std::move(job), true);
   }
 }
 

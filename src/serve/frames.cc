@@ -33,6 +33,22 @@ cache::BlockPtr Frames::find(const OpenArchive& archive, const archive::FilePiec
   return store_->find(key_of(archive, piece), serving);
 }
 
+bool Frames::holds(const OpenArchive& archive, const archive::FilePiece& piece) const {
+  return store_->contains(key_of(archive, piece)) ||
+         (disk_ && disk_->holds({archive.lasting_id(), piece.frame_index}) != 0);
+}
+
+void Frames::announce(const OpenArchive& archive, Range range) const {
+  const ReaderPtr reader = archive.reader();
+  std::vector<archive::FilePiece> pieces;
+  if (!reader || archive.at_hand() || !archive::plan_file(*reader, range, pieces)) return;
+  for (const archive::FilePiece& piece : pieces) {
+    if (piece.piece.kind != dsl::Piece::Kind::frame || holds(archive, piece)) continue;
+    const archive::FrameEntry& frame = reader->manifest().frames[piece.frame_index];
+    reader->file().announce({frame.offset, frame.length});
+  }
+}
+
 // nullptr: the disk has it not, or cannot give it now (would_wait).
 cache::BlockPtr Frames::from_disk(const OpenArchive& archive, const archive::FilePiece& piece, uint64_t bytes,
                                   bool may_wait, bool& would_wait) {

@@ -29,6 +29,9 @@ class Frames {
   // In memory. `serving`: bytes that a reader is about to be given.
   cache::BlockPtr find(const OpenArchive& archive, const archive::FilePiece& piece, size_t serving);
 
+  // Has storage begin with all of a range that will be wanted soon, where it has to be waited for.
+  void announce(const OpenArchive& archive, Range range) const;
+
   struct Way {
     bool may_wait = false;              // for storage; else nullptr when that is needed
     bool ahead = false;                 // nobody has asked yet
@@ -55,6 +58,8 @@ class Frames {
                             bool& would_wait);
   Result<cache::BlockPtr> from_archive(OpenArchive& archive, const archive::Reader& reader,
                                        const archive::FilePiece& piece, bool may_wait, std::span<const ByteSpan> bases);
+
+  bool holds(const OpenArchive& archive, const archive::FilePiece& piece) const;
 
   const std::shared_ptr<cache::Store> store_;
   const std::unique_ptr<cache::Disk> disk_;

@@ -92,6 +92,30 @@ TEST_CASE("stat tells versions of a file apart") {
   CHECK(stat_at(AT_FDCWD, dir / "none", true).error().kind() == Errc::not_found);
 }
 
+TEST_CASE("what is announced is read by the system, and comes right") {
+  const TempDir dir;
+  const ByteVector data = random_bytes(300'000, 4);
+  write_file(dir / "f", data);
+  const UniqueFd written(::open((dir / "f").c_str(), O_RDONLY | O_CLOEXEC));
+  REQUIRE(::fsync(written.get()) == 0);
+  const File file = File::open(dir / "f").value();
+  file.announce({kFar, kFar});
+  file.announce({data.size(), 4096});
+  file.drop_cached({0, data.size()});
+  ByteVector out(200'000);
+  const bool was_dropped = !file.read_exact_nowait(50'000, out);
+  file.announce({50'000, 0});  // to no byte, not to all
+  file.announce({50'000, out.size()});
+  bool at_hand = false;
+  for (int i = 0; i < 1000 && !at_hand; ++i) {
+    at_hand = file.read_exact_nowait(50'000, out);
+    if (!at_hand) ::usleep(5000);
+  }
+  if (was_dropped) CHECK(at_hand);  // some file systems keep their pages, or cannot tell
+  REQUIRE(file.read_exact(50'000, out));
+  CHECK(std::equal(out.begin(), out.end(), data.begin() + 50'000));
+}
+
 TEST_CASE("directories are listed sorted, links as links") {
   const TempDir dir;
   for (const char* name : {"b", "a", "\xff", "B"}) write_file(dir / name, "x");
