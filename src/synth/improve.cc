@@ -105,23 +105,23 @@ uint64_t share_of(uint64_t cost, uint64_t whole) {
 
 // Trains and encodes the programs that promise enough, beside the known one.
 Status rerank(const Stream& stream, TargetPool& pool, const std::vector<Found>& promising, const Known& given,
-              uint64_t known_cost, const SearchOptions& options, const TrainWhole& train, Improved& out) {
+              uint64_t known_cost, std::optional<Candidate> best, const SearchOptions& options, const TrainWhole& train,
+              Improved& out) {
   const std::vector<dsl::Expr>& known = given.programs;
   const Effort& effort = *options.effort;
-  std::optional<Candidate> best;
   size_t tried = 0;
   for (const Found& found : promising) {
     if (tried == effort.rerank || found.cost + found.cost / effort.gain_of >= known_cost) break;
     const bool is_known = std::find(known.begin(), known.end(), found.expr) != known.end();
     if (found.expr == known.front() || (is_known && given.costs)) continue;
-    ++tried;
     options.budget->spend(stream.words * kProofWork);
-    BREVIS_ASSIGN(auto other, prove(stream, pool, found.expr, options, train));
-    if (!other) continue;
     if (!best) {
       options.budget->spend(stream.words * kProofWork);
       BREVIS_ASSIGN(best, prove(stream, pool, known.front(), options, train));
     }
+    BREVIS_ASSIGN(auto other, prove(stream, pool, found.expr, options, train));
+    if (!other) continue;  // the sample did not show all words
+    tried += !is_known;
     if (best && other->cost >= best->cost) continue;
     BREVIS_ASSIGN(const bool sure, expresses(other->choice, stream));
     if (!sure) continue;
@@ -148,7 +148,12 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known
   BREVIS_ASSIGN(const Drawn drawn, draw_sample(stream, frame_words, effort));
   if (!thorough && !effort.any_stream && !shows_order(stream, drawn)) return out;
   TargetPool pool = pool_for(stream, frame_words, drawn, options);
-  const uint64_t known_cost = cost_of_known(pool, known);
+  uint64_t known_cost = cost_of_known(pool, known);
+  std::optional<Candidate> proved;
+  if (thorough) {  // what zstd makes of a whole frame no sample tells well
+    BREVIS_ASSIGN(proved, prove(stream, pool, known.programs.front(), options, train));
+    if (proved) known_cost = std::max(known_cost, proved->cost);
+  }
   SearchLimits limits = limits_of(options);
   if (thorough) limits.work = pool.sampled(TargetPool::kRoot) * effort.thorough_work_of;
   limits.below = known_cost - known_cost / (effort.gain_of + 1);  // what is dearer is not looked at below
@@ -158,7 +163,7 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known
   Searched searched = search(pool, *options.grammar, *options.prior, incumbents, limits);
   if (!thorough) options.budget->spend(pool.work());
   out.trace = std::move(searched.trace);
-  BREVIS_TRY(rerank(stream, pool, searched.best, known, known_cost, options, train, out));
+  BREVIS_TRY(rerank(stream, pool, searched.best, known, known_cost, std::move(proved), options, train, out));
   if (out.choice) out.choice->sibling->thorough = thorough;
   options.budget->found(out.choice.has_value());
   return out;

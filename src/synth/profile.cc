@@ -39,14 +39,14 @@ const Effort& effort_of(Profile profile) {
 Effort thorough_effort(const Effort& effort, uint64_t frame_words) {
   constexpr uint64_t kWindows = 2, kWindowWords = uint64_t{1} << 17, kMemory = uint64_t{128} << 20;
   constexpr uint64_t kExpansions = 120;  // whatever the profile, so that they find the same
-  constexpr uint64_t kPatience = 64;
+  constexpr uint64_t kPatience = 96;
   Effort out = effort;
   out.windows = kWindows;
   out.window_words = std::min(frame_words, kWindowWords);
   out.memory = kMemory;
   out.limits.expansions = kExpansions;
   out.limits.patience = kPatience;
-  out.limits.keep = std::max<size_t>(out.limits.keep, 8);
+  out.limits.keep = std::max<size_t>(out.limits.keep, 16);
   out.rerank = std::max<size_t>(out.rerank, 4);
   return out;
 }

@@ -343,9 +343,10 @@ dsl::Expr TargetPool::outline(uint32_t id, const dsl::Expr& expr, uint64_t cost)
 
 uint64_t TargetPool::decode_price(uint32_t id, const dsl::Expr& expr) {
   const uint64_t words = targets_[id].words;
-  if (expr.op == dsl::OpId::literal)
-    return words *
-           codec_decode_cost(static_cast<codec::CodecId>((expr.params.empty() ? leaf(id).expr : expr).params[0]));
+  if (expr.op == dsl::OpId::literal) {
+    const auto codec = static_cast<codec::CodecId>((expr.params.empty() ? leaf(id).expr : expr).params[0]);
+    return words * codec_decode_cost(codec) * options_.lambda / kLambdaOne;
+  }
   uint64_t sum = words * decode_cost(expr.op, expr.params) * options_.lambda / kLambdaOne;
   const Applied* applied = apply(id, {expr.op, expr.params, {}});
   if (applied == nullptr) return sum;
