@@ -234,13 +234,11 @@ Result<std::optional<Choice>> train_whole(const Stream& stream, Fields& fields, 
   }
   const uint64_t frame_words = choice.frame_words[0];
   const uint64_t frames = (stream.words + frame_words - 1) / frame_words;
-  bits::OwnedWords buffer(stream.width, std::min(frame_words, stream.words));
+  bits::OwnedWords buffer;
   BREVIS_ASSIGN(auto tables,
                 dsl::train(*choice.program, 0, frames, frame_words, [&](uint64_t frame) -> Result<bits::ConstWords> {
                   const uint64_t first = frame * frame_words;
-                  const auto part = buffer.words().part(0, std::min(frame_words, stream.words - first));
-                  BREVIS_TRY(stream.read(first, part));
-                  return bits::ConstWords(part);
+                  return stream.at(first, std::min(frame_words, stream.words - first), buffer);
                 }));
   if (!tables) return std::optional<Choice>{};
   choice.tables = std::move(*tables);
@@ -285,12 +283,10 @@ Result<std::optional<Choice>> train_shifted(const Stream& stream, const Shifted&
 }
 
 // The best known structure for what an offset leaves, where it costs less than `limit`. `entropy`: of the stream.
-Result<std::optional<Choice>> with_offset(const Stream& stream, const std::vector<uint64_t>& params,
-                                          uint64_t frame_words, uint64_t limit, uint64_t entropy,
-                                          const ChooseOptions& options) {
-  BREVIS_ASSIGN(auto shifted, shift_whole(stream, params, frame_words));
-  if (!shifted) return std::optional<Choice>{};
-  Fields fields(shifted->stats, frame_words);
+Result<std::optional<Choice>> with_offset(const Stream& stream, const std::vector<uint64_t>& params, Fields& whole,
+                                          uint64_t limit, uint64_t entropy, const ChooseOptions& options) {
+  BREVIS_ASSIGN(const Shifted shifted, shift_whole(stream, params, telling_bits(stream.dtype, whole)));
+  Fields fields(shifted.stats, whole.frame_words());
   std::optional<Candidate> best = mate_candidate(fields, options);
   const std::vector<Structure> structures =
       known_good(stream.dtype, fields, 1, {false, false, false}, best ? best->cost : UINT64_MAX);
@@ -298,9 +294,9 @@ Result<std::optional<Choice>> with_offset(const Stream& stream, const std::vecto
     best = Candidate{structures.front().expr, *structures.front().cost};
   if (!best || (options.search && !options.search->grammar->allows(best->expr))) return std::optional<Choice>{};
   const Expr expr{dsl::OpId::offset, params, {best->expr}};
-  const uint64_t cost = best->cost + (shifted->stored.size() + 2 * params.size()) * 8 * 256;
+  const uint64_t cost = best->cost + (shifted.stored.size() + 2 * params.size()) * 8 * 256;
   if (cost >= limit) return std::optional<Choice>{};
-  BREVIS_ASSIGN(auto choice, train_shifted(stream, *shifted, fields, expr, options));
+  BREVIS_ASSIGN(auto choice, train_shifted(stream, shifted, fields, expr, options));
   if (!choice) return std::optional<Choice>{};
   choice->estimated_bytes = cost / (256 * 8);
   if (entropy != 0) choice->mate = Mate{expr, quality_of(cost, entropy)};
@@ -350,11 +346,11 @@ Result<std::optional<Choice>> offset_like_mate(const Stream& stream, Fields& fie
   if (!promise) return std::optional<Choice>{};
   const auto plain = mate_candidate(fields, options);
   if (!plain) return std::optional<Choice>{};
-  BREVIS_ASSIGN(auto choice, with_offset(stream, expr.params, fields.frame_words(),
-                                         plain->cost - plain->cost / kOffsetGainOf, entropy, options));
+  BREVIS_ASSIGN(auto choice,
+                with_offset(stream, expr.params, fields, plain->cost - plain->cost / kOffsetGainOf, entropy, options));
   if (!choice) return choice;
   choice->shared = true;
-  BREVIS_ASSIGN(*choice, select_too(stream, *promise, std::move(*choice), fields.frame_words(), entropy, options));
+  BREVIS_ASSIGN(*choice, select_too(stream, *promise, std::move(*choice), fields, entropy, options));
   return choice;
 }
 
@@ -408,9 +404,9 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   std::optional<Choice> shifted;
   if (offset) {
     const uint64_t limit = candidates.empty() ? UINT64_MAX : candidates.front().cost;
-    BREVIS_ASSIGN(shifted, with_offset(stream, offset->params, frame_words, limit, entropy, options));
+    BREVIS_ASSIGN(shifted, with_offset(stream, offset->params, fields, limit, entropy, options));
     if (shifted) {
-      BREVIS_ASSIGN(*shifted, select_too(stream, *offset, std::move(*shifted), frame_words, entropy, options));
+      BREVIS_ASSIGN(*shifted, select_too(stream, *offset, std::move(*shifted), fields, entropy, options));
     }
   }
   if (!plain && !candidates.empty()) {

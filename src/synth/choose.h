@@ -24,6 +24,10 @@ struct Stream {
   std::vector<uint64_t> shape;  // row-major, product = words; empty where places mean nothing
   // Fills out.count words from `first` on.
   std::function<Status(uint64_t first, bits::Words out)> read;
+  const uint8_t* held = nullptr;  // all words, where they are in memory
+
+  // So many words from `first` on, where they are or read into `buffer`.
+  Result<bits::ConstWords> at(uint64_t first, uint64_t count, bits::OwnedWords& buffer) const;
 };
 
 // What a like stream (same dtype, role and size class) ended with, and how well: its cost over its entropy, 1/65536.

@@ -29,8 +29,7 @@ class Dealer {
       : stream_(stream),
         spec_(dsl::spec_of(deal.op)),
         node_{deal.op, static_cast<uint8_t>(stream.width), deal.params, {}},
-        frame_words_(frame_words),
-        buffer_(stream.width, std::min(frame_words, stream.words)) {}
+        frame_words_(frame_words) {}
 
   uint64_t frames() const { return (stream_.words + frame_words_ - 1) / frame_words_; }
 
@@ -64,9 +63,7 @@ class Dealer {
  private:
   Result<bits::ConstWords> read(uint64_t frame) {
     const uint64_t first = frame * frame_words_;
-    const bits::Words part = buffer_.words().part(0, std::min(frame_words_, stream_.words - first));
-    BREVIS_TRY(stream_.read(first, part));
-    return bits::ConstWords(part);
+    return stream_.at(first, std::min(frame_words_, stream_.words - first), buffer_);
   }
 
   const Stream& stream_;
@@ -75,35 +72,6 @@ class Dealer {
   const uint64_t frame_words_;
   bits::OwnedWords buffer_;
   std::shared_ptr<const dsl::Blob> blob_;
-};
-
-// Counts a class's words many at a time, since each count begins with an empty array of all words there may be.
-class Gatherer {
- public:
-  explicit Gatherer(unsigned width) : width_(width) {}
-  void add(const bits::OwnedWords& words) {
-    const ByteSpan bytes = words.view().byte_span();
-    held_.insert(held_.end(), bytes.begin(), bytes.end());
-    count_ += words.count();
-    if (count_ >= kGatherWords) flush();
-  }
-  StreamStats take() {
-    flush();
-    return std::move(stats_);
-  }
-
- private:
-  void flush() {
-    if (count_ == 0) return;
-    append(stats_, gather({held_.data(), count_, static_cast<uint8_t>(width_)}));
-    held_.clear();
-    count_ = 0;
-  }
-
-  const unsigned width_;
-  ByteVector held_;
-  size_t count_ = 0;
-  StreamStats stats_;
 };
 
 // The best structure for a class, with what it costs; nullopt from `limit` on.
@@ -126,6 +94,7 @@ Result<std::optional<std::vector<ByteVector>>> train_part(Dealer& dealer, size_t
   if (part.expr.op == OpId::constant) return Tables(std::in_place);
   auto program = dsl::build(width, part.expr);
   if (!program || program->regions().size() != 1) return Tables{};
+  if (fields.stats().counted != 0) return tables_by_stats(part.expr, fields);
   if (width <= 16) {
     BREVIS_ASSIGN(auto estimated, dsl::estimate(*program, 0, fields.histogram(0, width)));
     return estimated ? Tables(std::move(estimated->tables)) : Tables{};
@@ -150,11 +119,11 @@ Result<std::optional<Choice>> dealt_choice(const Stream& stream, const Deal& dea
   using Nothing = std::optional<Choice>;
   Dealer dealer(stream, deal, frame_words);
   BREVIS_ASSIGN(ByteVector stored, dealer.bind(deal.stored));
-  std::vector<Gatherer> gatherers;
+  std::vector<Gathering> gatherings;
   for (uint64_t frame = 0; frame < dealer.frames(); ++frame) {
     BREVIS_ASSIGN(const std::vector<bits::OwnedWords> children, dealer.deal(frame));
-    while (gatherers.size() < children.size()) gatherers.emplace_back(stream.width);
-    for (size_t i = 0; i < children.size(); ++i) gatherers[i].add(children[i]);
+    while (gatherings.size() < children.size()) gatherings.emplace_back(stream.width, deal.counted);
+    for (size_t i = 0; i < children.size(); ++i) gatherings[i].add(children[i].view());
   }
   uint64_t cost =
       (stored.size() + 2 * deal.params.size()) * kByte + stream.words * slowness(deal.op, deal.params, options);
@@ -162,9 +131,9 @@ Result<std::optional<Choice>> dealt_choice(const Stream& stream, const Deal& dea
   std::vector<StreamStats> stats;
   std::deque<Fields> fields;  // they stay where they are
   std::vector<Part> parts;
-  stats.reserve(gatherers.size());
-  for (Gatherer& gatherer : gatherers) {
-    stats.push_back(gatherer.take());
+  stats.reserve(gatherings.size());
+  for (Gathering& gathering : gatherings) {
+    stats.push_back(gathering.take());
     fields.emplace_back(stats.back(),
                         std::max<uint64_t>(1, (stats.back().words + dealer.frames() - 1) / dealer.frames()));
     if (cost >= deal.limit) return Nothing{};
@@ -197,14 +166,15 @@ bool may_use(const ChooseOptions& options, dsl::OpId op) {
 
 // The steps of an offset also say to which quarter of a unit each word belongs: classes with tables of their own, where
 // those save more than they cost.
-Result<Choice> select_too(const Stream& stream, const OffsetPromise& promise, Choice shifted, uint64_t frame_words,
+Result<Choice> select_too(const Stream& stream, const OffsetPromise& promise, Choice shifted, Fields& fields,
                           uint64_t entropy, const ChooseOptions& options) {
   if (stream.words < kLeastDealt || !may_use(options, dsl::OpId::select)) return shifted;
   const uint64_t price = stream.words * slowness(dsl::OpId::select, promise.params, options);
   // Steps fitted to a sample tell its words apart better than others.
   if (promise.dealt + price + price / 2 + kDealTables >= promise.moved) return shifted;
-  Deal deal{dsl::OpId::select, shifted.program->root().params, shifted.tables.front(), shifted.estimated_bytes * kByte};
-  Result<std::optional<Choice>> dealt = dealt_choice(stream, deal, frame_words, entropy, options);
+  Deal deal{dsl::OpId::select, shifted.program->root().params, shifted.tables.front(), shifted.estimated_bytes * kByte,
+            telling_bits(stream.dtype, fields)};
+  Result<std::optional<Choice>> dealt = dealt_choice(stream, deal, fields.frame_words(), entropy, options);
   if (!dealt) return std::move(dealt).error();
   if (!dealt->has_value()) return shifted;
   (*dealt)->shared = shifted.shared;
@@ -226,7 +196,7 @@ Result<std::optional<Choice>> by_context(const Stream& stream, Fields& fields, u
     // there is, or it is not worth a pass.
     const uint64_t price = stream.words * slowness(OpId::context, proposal.params, options);
     if (plain + price > limit + 2 * stream.words * proposal.gain) continue;
-    Deal deal{OpId::context, std::move(proposal.params), std::nullopt, limit};
+    Deal deal{OpId::context, std::move(proposal.params), std::nullopt, limit, telling_bits(stream.dtype, fields)};
     Result<std::optional<Choice>> tried = dealt_choice(stream, deal, fields.frame_words(), entropy, options);
     if (!tried) return tried;
     if (!tried->has_value()) continue;

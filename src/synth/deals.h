@@ -19,6 +19,7 @@ struct Deal {
   std::vector<uint64_t> params;
   std::optional<ByteVector> stored;  // fitted to the whole stream when missing
   uint64_t limit = UINT64_MAX;       // of the cost, 1/256 bits
+  unsigned counted = 0;              // as in StreamStats
 };
 
 // The stream under that node, where it costs less than the limit. `entropy`: of the stream, 0 for unknown.
@@ -30,7 +31,7 @@ bool may_use(const ChooseOptions& options, dsl::OpId op);
 
 // The stream under a `select` of the same steps as the offset at the root of `shifted`, where a sample promised
 // something of it and it costs less.
-Result<Choice> select_too(const Stream& stream, const OffsetPromise& promise, Choice shifted, uint64_t frame_words,
+Result<Choice> select_too(const Stream& stream, const OffsetPromise& promise, Choice shifted, Fields& fields,
                           uint64_t entropy, const ChooseOptions& options);
 
 // The stream under the best `context` that a sample promises something of, where one costs less than the limit.

@@ -74,7 +74,7 @@ const Histogram& Fields::histogram(unsigned from_top, unsigned bits) { return *f
 
 const Histogram* Fields::known(unsigned from_top, unsigned bits) {
   const unsigned top = stats_.top_bits();
-  const bool low = from_top >= top && bits == 8 && (from_top - top) % 8 == 0 && from_top + bits <= stats_.width;
+  const bool low = from_top >= top && bits == 8 && (from_top - top) % 8 == 0 && from_top - top < 8 * stats_.low_bytes();
   if (!low && from_top + bits > top) return nullptr;
   return &histogram(from_top, bits);
 }
@@ -167,7 +167,7 @@ std::optional<Completed> Fields::best(unsigned from_top, unsigned bits, uint64_t
 std::optional<uint64_t> cost_by_stats(const Expr& expr, Fields& fields) {
   const StreamStats& stats = fields.stats();
   if (expr.op != OpId::merge) {
-    if (stats.low_bytes() != 0) return std::nullopt;
+    if (stats.low_bits() != 0) return std::nullopt;
     const auto done = complete_order0(expr, fields.histogram(0, stats.top_bits()), fields.frame_words());
     return done ? std::optional<uint64_t>(done->cost) : std::nullopt;
   }
@@ -226,7 +226,7 @@ Result<std::optional<std::vector<ByteVector>>> tables_by_stats(const Expr& expr,
   const StreamStats& stats = fields.stats();
   std::vector<ByteVector> out;
   if (expr.op != OpId::merge) {
-    if (stats.low_bytes() != 0) return Tables();
+    if (stats.low_bits() != 0) return Tables();
     const unsigned width = stats.top_bits();
     BREVIS_ASSIGN(const bool known, add_tables_of(expr, width, fields.histogram(0, width), out));
     return known ? Tables(std::move(out)) : Tables();
@@ -244,6 +244,22 @@ Result<std::optional<std::vector<ByteVector>>> tables_by_stats(const Expr& expr,
     from_top += width;
   }
   return Tables(std::move(out));
+}
+
+unsigned telling_bits(Dtype dtype, Fields& fields) {
+  constexpr unsigned kJoint = 4;        // of the mantissa
+  constexpr uint64_t kValueBias = 192;  // by how much a value makes a sample's entropy smaller
+  const DtypeInfo& info = dtype_info(dtype);
+  const StreamStats& stats = fields.stats();
+  const unsigned head = info.sign_bits + info.exponent_bits + kJoint, top = stats.top_bits();
+  if (!info.is_float() || stats.counted != 0 || info.word_bits() != stats.width || head >= top) return 0;
+  const auto is_noise = [&](unsigned from_top, unsigned bits) {
+    return fields.entropy(from_top, bits) + stats.words + (kValueBias << bits) >= stats.words * bits * kBit;
+  };
+  if (!is_noise(head, top - head)) return 0;
+  for (unsigned byte = 0; byte < stats.low_bytes(); ++byte)
+    if (!is_noise(top + 8 * byte, 8)) return 0;
+  return head;
 }
 
 uint64_t entropy_by_stats(Fields& fields) {

@@ -10,6 +10,7 @@
 
 #include <map>
 
+#include "brevis/types.h"
 #include "synth/complete.h"
 #include "synth/stats.h"
 
@@ -68,6 +69,10 @@ std::optional<uint64_t> cost_under(const dsl::BoundProgram& bound, Fields& field
 Result<std::optional<std::vector<ByteVector>>> tables_by_stats(const dsl::Expr& expr, Fields& fields);
 // What no coding of the fields known can beat.
 uint64_t entropy_by_stats(Fields& fields);
+
+// How many of the top bits say all that can be said about floats whose low bits are noise by themselves (which moving
+// exponents and dealing words out does not change); 0 where they are not.
+unsigned telling_bits(Dtype dtype, Fields& fields);
 
 bool is_incompressible(const dsl::Expr& expr);
 

@@ -43,7 +43,7 @@ struct Cut {
 // weights repeat there).
 void extend(Fields& known, const Ranked& fields, std::vector<Ranked>& out) {
   const StreamStats& stats = known.stats();
-  const unsigned low = stats.width - stats.top_bits();
+  const unsigned low = stats.low_bits();
   Ranked joined = fields;
   joined.cost += uint64_t{256} * low * stats.words;
   if (fields.expr.children.size() > 1 && is_incompressible(fields.expr.children.back())) {
@@ -54,6 +54,7 @@ void extend(Fields& known, const Ranked& fields, std::vector<Ranked>& out) {
     joined.expr.children.push_back(lit(CodecId::packed));
   }
   out.push_back(std::move(joined));
+  if (stats.low_bytes() == 0) return;
   Ranked bytes = fields;
   for (unsigned byte = 0; byte < stats.low_bytes(); ++byte) {
     auto field = known.best(stats.top_bits() + 8 * byte, 8);
@@ -89,7 +90,7 @@ std::optional<Cut> split(Fields& known, const std::vector<unsigned>& widths, uin
   }
   Cut out{fields, {}};
   if (fields.expr.children.size() == 1) out.top.expr = Expr(fields.expr.children.front());
-  if (known.stats().low_bytes() == 0) {
+  if (known.stats().low_bits() == 0) {
     out.whole.push_back(out.top);
   } else {
     extend(known, fields, out.whole);
@@ -107,7 +108,8 @@ class Cuts {
   Cuts(Fields& fields, bool only_best, uint64_t below)
       : fields_(fields),
         exact_(only_best && fields.stats().low_bytes() == 0),
-        best_(fields.stats().low_bytes() == 0 ? below : UINT64_MAX) {}
+        best_(fields.stats().low_bytes() != 0 || below == UINT64_MAX ? UINT64_MAX
+                                                                     : below - std::min(below, low_cost())) {}
 
   void add(const std::vector<unsigned>& widths) {
     const uint64_t limit = best_ == UINT64_MAX || exact_ ? best_ : best_ + best_ / kSlackOf;
@@ -145,6 +147,9 @@ class Cuts {
   std::vector<Cut> take() { return std::move(cuts_); }
 
  private:
+  // Of the bits below that are stored as they are, whatever the cut.
+  uint64_t low_cost() const { return uint64_t{256} * fields_.stats().low_bits() * fields_.stats().words; }
+
   Fields& fields_;
   const bool exact_;
   uint64_t best_;

@@ -10,11 +10,12 @@ namespace brevis::synth {
 namespace {
 
 constexpr uint64_t kLeastWords = 2048;
-constexpr uint64_t kWindowWords = 8192, kWindows = 8;      // streams up to that are looked at whole
-constexpr uint64_t kStepBits = 5;                          // what a step costs, roughly
-constexpr uint64_t kGlanceWords = 512, kGlanceGainOf = 4;  // few words flatter
-constexpr uint64_t kLeastGainOf = 64;                      // a sample has to promise one bit for so many words
-constexpr unsigned kJointBits = 2;                         // of the mantissa, coded with the exponent
+constexpr uint64_t kWindowWords = 8192, kWindows = 8;        // streams up to that are looked at whole
+constexpr uint64_t kFitWords = 1u << 18, kMoveWords = 8192;  // of a stream that are read at a time
+constexpr uint64_t kStepBits = 5;                            // what a step costs, roughly
+constexpr uint64_t kGlanceWords = 512, kGlanceGainOf = 4;    // few words flatter
+constexpr uint64_t kLeastGainOf = 64;                        // a sample has to promise one bit for so many words
+constexpr unsigned kJointBits = 2;                           // of the mantissa, coded with the exponent
 
 dsl::Node node_of(const Stream& stream, std::vector<uint64_t> params) {
   return {dsl::OpId::offset, static_cast<uint8_t>(stream.width), std::move(params), {1}};
@@ -114,35 +115,33 @@ Result<std::optional<OffsetPromise>> promising_offset(const Stream& stream, bool
   return best;
 }
 
-Result<std::optional<Shifted>> shift_whole(const Stream& stream, const std::vector<uint64_t>& params,
-                                           uint64_t frame_words) {
+Result<Shifted> shift_whole(const Stream& stream, const std::vector<uint64_t>& params, unsigned counted) {
   const auto& spec = dsl::spec_of(dsl::OpId::offset);
   const dsl::Node node = node_of(stream, params);
-  bits::OwnedWords buffer(stream.width, std::min(frame_words, stream.words));
-  const auto each = [&](auto&& use) -> Status {
-    for (uint64_t first = 0; first < stream.words; first += frame_words) {
-      const auto part = buffer.words().part(0, std::min(frame_words, stream.words - first));
-      BREVIS_TRY(stream.read(first, part));
-      BREVIS_TRY(use(first, bits::ConstWords(part)));
+  bits::OwnedWords buffer;
+  const auto each = [&](uint64_t step, auto&& use) -> Status {
+    for (uint64_t first = 0; first < stream.words; first += step) {
+      BREVIS_ASSIGN(const bits::ConstWords words, stream.at(first, std::min(step, stream.words - first), buffer));
+      BREVIS_TRY(use(first, words));
     }
     return {};
   };
   const auto fitter = spec.fit(node);
-  BREVIS_TRY(each([&](uint64_t first, bits::ConstWords words) -> Status {
+  BREVIS_TRY(each(kFitWords, [&](uint64_t first, bits::ConstWords words) -> Status {
     fitter->add(first, words);
     return {};
   }));
   ByteVector stored = fitter->finish();
   BREVIS_ASSIGN(const auto blob, spec.load(node, stored));
-  Shifted out{params, std::move(stored), {}};
-  BREVIS_TRY(each([&](uint64_t first, bits::ConstWords words) -> Status {
-    std::vector<bits::OwnedWords> children;
-    std::vector<uint64_t> counts;
+  Gathering left(stream.width, counted);
+  std::vector<bits::OwnedWords> children;
+  std::vector<uint64_t> counts;
+  BREVIS_TRY(each(kMoveWords, [&](uint64_t first, bits::ConstWords words) -> Status {
     BREVIS_TRY(spec.invert({node, nullptr, first, {}, blob.get()}, words, children, counts));
-    append(out.stats, gather(children[0].view()));
+    left.add(children[0].view());
     return {};
   }));
-  return std::optional(std::move(out));
+  return Shifted{params, std::move(stored), left.take()};
 }
 
 }  // namespace brevis::synth

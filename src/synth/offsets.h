@@ -29,8 +29,7 @@ struct Shifted {
   ByteVector stored;  // the steps, fitted to the whole stream
   StreamStats stats;  // of the words that are left
 };
-// `frame_words`: how many words to read at a time.
-Result<std::optional<Shifted>> shift_whole(const Stream& stream, const std::vector<uint64_t>& params,
-                                           uint64_t frame_words);
+// `counted`: as in StreamStats.
+Result<Shifted> shift_whole(const Stream& stream, const std::vector<uint64_t>& params, unsigned counted);
 
 }  // namespace brevis::synth

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "bits/kernels.h"
 #include "dsl/histogram.h"
 #include "dsl/op.h"
 
@@ -190,6 +191,94 @@ StreamStats gather(bits::ConstWords words) {
     stats.ramp = is_ramp(words.as<T>(), static_cast<T>(stats.step), static_cast<T>(mask));
   });
   return stats;
+}
+
+namespace {
+
+constexpr uint64_t kMostPending = uint64_t{1} << 31;
+
+// Two tables in turn, since equal neighbours would wait for each other's store.
+constexpr unsigned kTwoTablesUpTo = 11;  // bits
+
+}  // namespace
+
+Gathering::Gathering(unsigned width, unsigned counted) {
+  stats_.width = width;
+  stats_.counted = counted;
+  stats_.top.width = stats_.top_bits();
+  stats_.low.resize(size_t{256} * stats_.low_bytes());
+  dsl::Node node;
+  for (size_t kind = 0; kind < dsl::spec_of(dsl::OpId::cast).keywords.size(); ++kind)
+    stats_.cast_image.push_back(counted == 0 && cast_fits(width, kind, node));
+  const unsigned tables = stats_.top_bits() <= kTwoTablesUpTo ? 2 : 1;
+  top_.resize(size_t{tables} << stats_.top_bits());
+  low_.resize(stats_.low.size());
+}
+
+template <class T>
+void Gathering::count(std::span<const T> words) {
+  const unsigned shift = stats_.low_bits();
+  uint32_t* first = top_.data();
+  uint32_t* second = top_.data() + top_.size() - (size_t{1} << stats_.top_bits());
+  size_t i = 0;
+  for (; i + 2 <= words.size(); i += 2) {
+    ++first[words[i] >> shift];
+    ++second[words[i + 1] >> shift];
+  }
+  if (i < words.size()) ++first[words[i] >> shift];
+  for (unsigned byte = 0; byte < stats_.low_bytes(); ++byte) {
+    const unsigned down = shift - 8 * (byte + 1);
+    uint32_t* counts = low_.data() + 256 * byte;
+    for (const T word : words) ++counts[word >> down & 0xff];
+  }
+}
+
+void Gathering::add(bits::ConstWords words) {
+  if (words.count == 0) return;
+  if (pending_ + words.count > kMostPending) put_away();
+  note_facts(words);
+  stats_.words += words.count;
+  pending_ += words.count;
+  bits::visit_lane(words.width, [&]<class T>(T) { count<T>(words.as<T>()); });
+}
+
+// Almost every stream has shown after a few words that it is nothing in particular.
+void Gathering::note_facts(bits::ConstWords words) {
+  if (stats_.words == 0) stats_.first = words.at(0);
+  stats_.last = words.at(words.count - 1);
+  for (size_t i = 0; i < words.count && stats_.ramp; ++i) stats_.ramp = words.at(i) == stats_.first;
+  dsl::Node node;
+  for (size_t kind = 0; kind < stats_.cast_image.size(); ++kind)
+    stats_.cast_image[kind] =
+        stats_.cast_image[kind] && cast_fits(stats_.width, kind, node) && in_cast_image(words, node);
+  if (stats_.counted == 0) stats_.or_mask |= bits::kernels().any_bits(words);
+}
+
+void Gathering::put_away() {
+  const size_t values = size_t{1} << stats_.top_bits();
+  size_t distinct = 0;
+  for (size_t v = 0; v < values; ++v) {
+    if (top_.size() > values) top_[v] += top_[values + v];
+    distinct += top_[v] != 0;
+  }
+  Counts counts;
+  counts.reserve(distinct);
+  for (size_t v = 0; v < values; ++v)
+    if (top_[v] != 0) counts.emplace_back(v, top_[v]);
+  if (stats_.top.counts.empty())
+    stats_.top.counts = std::move(counts);
+  else
+    add_sorted(stats_.top.counts, counts);
+  for (size_t v = 0; v < low_.size(); ++v) stats_.low[v] += low_[v];
+  std::fill(top_.begin(), top_.end(), 0);
+  std::fill(low_.begin(), low_.end(), 0);
+  pending_ = 0;
+}
+
+StreamStats Gathering::take() {
+  put_away();
+  if (stats_.counted != 0) stats_.or_mask = bits::low_mask(stats_.width);
+  return std::move(stats_);
 }
 
 void append(StreamStats& stats, const StreamStats& next) {

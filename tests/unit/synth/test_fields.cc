@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "support/weights.h"
+#include "synth/known_good.h"
 
 using namespace brevis;
 
@@ -55,4 +56,30 @@ TEST_CASE("the best way to code a field is none of the dearer ones, and never be
         CHECK(limited.best(from_top, bits)->cost == best->cost);
       }
     }
+}
+
+TEST_CASE("low bits that are noise need no counting, and the choice stays what it is; others do") {
+  auto bytes = test::gaussian_words(Dtype::F16, 60000, 5);
+  const auto stats = stats_of(bytes, 16);
+  synth::Fields fields(stats, 100000);
+  CHECK(synth::telling_bits(Dtype::F16, fields) == 10);
+  CHECK(synth::telling_bits(Dtype::I16, fields) == 0);
+  synth::Gathering gathering(16, 10);
+  gathering.add({bytes.data(), bytes.size() / 2, 16});
+  const auto top = gathering.take();
+  synth::Fields few(top, 100000);
+  CHECK(synth::telling_bits(Dtype::F16, few) == 0);
+  const auto all_known = synth::known_good(Dtype::F16, fields, 1), top_known = synth::known_good(Dtype::F16, few, 1);
+  REQUIRE(top_known.front().cost);
+  CHECK(*top_known.front().cost <= *all_known.front().cost + stats.words);
+  CHECK(*all_known.front().cost <= *top_known.front().cost + stats.words);
+  const auto tables = synth::tables_by_stats(top_known.front().expr, few);
+  const auto same = synth::tables_by_stats(top_known.front().expr, fields);
+  REQUIRE(tables);
+  REQUIRE(tables->has_value());
+  CHECK(**tables == **same);
+  for (size_t i = 0; i < bytes.size(); i += 2) bytes[i] &= 0xf0;  // rounded
+  const auto rounded = stats_of(bytes, 16);
+  synth::Fields of_rounded(rounded, 100000);
+  CHECK(synth::telling_bits(Dtype::F16, of_rounded) == 0);
 }

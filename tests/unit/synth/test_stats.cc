@@ -70,3 +70,31 @@ TEST_CASE("a field's histogram is the marginal of the top bits") {
   CHECK(stats.field(1, 8).counts == Counts{{127, 2}, {128, 1}});
   CHECK(stats.field(9, 7).counts == Counts{{0, 3}});
 }
+
+TEST_CASE("statistics gathered piece by piece equal those of the whole, or of its top bits") {
+  for (const unsigned width : {8u, 16u, 32u, 64u}) {
+    for (const auto& bytes : {test::random_bytes(width * 400, 3), test::constant_words(width, 300, 17),
+                              test::constant_words(width, 1, 3), test::upcast_words(5000, 9)}) {
+      const auto words = view(bytes, width);
+      const auto whole = synth::gather(words);
+      for (const unsigned counted : {0u, 5u, 8u, 13u}) {
+        if (counted >= width) continue;
+        synth::Gathering gathering(width, counted);
+        for (size_t first = 0; first < words.count; first += 77)
+          gathering.add(words.part(first, std::min<size_t>(77, words.count - first)));
+        gathering.add(words.part(0, 0));
+        const synth::StreamStats stats = gathering.take();
+        CHECK(stats.words == whole.words);
+        CHECK(stats.constant() == whole.constant());
+        CHECK(stats.first == whole.first);
+        const bool same = stats.top.counts == (counted == 0 ? whole.top : whole.field(0, counted)).counts;
+        CHECK(same);
+        CHECK(stats.top_bits() + stats.low_bits() == width);
+        if (counted != 0) continue;
+        CHECK(stats.low == whole.low);
+        CHECK(stats.or_mask == whole.or_mask);
+        CHECK(stats.cast_image == whole.cast_image);
+      }
+    }
+  }
+}
