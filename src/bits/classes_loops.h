@@ -92,3 +92,10 @@ void count_classes(const uint8_t* classes, size_t count, size_t* counts) {
   for (size_t c = 0; c + 1 < DealHands::kHands; ++c) counts[c] = from[c] - from[c + 1];
   counts[DealHands::kHands - 1] = from[DealHands::kHands - 1];
 }
+
+void fill(Kernels& table) {
+  table.classify = classify;
+  table.levels = levels;
+  table.sum_classes = sum_classes;
+  table.count_classes = count_classes;
+}

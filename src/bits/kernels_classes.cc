@@ -13,12 +13,7 @@ namespace {
 }  // namespace
 }  // namespace scalar
 
-void fill_scalar_classes(Kernels& table) {
-  table.classify = scalar::classify;
-  table.levels = scalar::levels;
-  table.sum_classes = scalar::sum_classes;
-  table.count_classes = scalar::count_classes;
-}
+void fill_scalar_classes(Kernels& table) { scalar::fill(table); }
 
 #if defined(__x86_64__)
 BREVIS_TARGET_BEGIN("avx2,bmi,bmi2,popcnt")
@@ -29,12 +24,7 @@ namespace {
 }  // namespace avx2
 BREVIS_TARGET_END
 
-void fill_avx2_classes(Kernels& table) {
-  table.classify = avx2::classify;
-  table.levels = avx2::levels;
-  table.sum_classes = avx2::sum_classes;
-  table.count_classes = avx2::count_classes;
-}
+void fill_avx2_classes(Kernels& table) { avx2::fill(table); }
 
 BREVIS_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,bmi,bmi2,popcnt")
 namespace avx512 {
@@ -44,12 +34,7 @@ namespace {
 }  // namespace avx512
 BREVIS_TARGET_END
 
-void fill_avx512_classes(Kernels& table) {
-  table.classify = avx512::classify;
-  table.levels = avx512::levels;
-  table.sum_classes = avx512::sum_classes;
-  table.count_classes = avx512::count_classes;
-}
+void fill_avx512_classes(Kernels& table) { avx512::fill(table); }
 #endif
 
 }  // namespace brevis::bits
