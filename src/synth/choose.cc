@@ -8,7 +8,6 @@
 #include "dsl/verify.h"
 #include "synth/complete.h"
 #include "synth/deals.h"
-#include "synth/gather.h"
 #include "synth/hints.h"
 #include "synth/improve.h"
 #include "synth/kin.h"
