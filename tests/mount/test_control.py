@@ -381,6 +381,12 @@ def case_the_disk_is_full():
             brevis("remove", tree, "second")
             brevis("add", tree, WORK / "third.brv")
             expect_equal((mount.at / "third").read_bytes(), data, "what has room again")
+            # Room for bytes, and none for a file, nor for a directory.
+            subprocess.run(["mount", "-o", "remount,nr_inodes=4", disk], check=True)
+            for to in ((), ("--to", "new/er")):
+                done = brevis("add", tree, WORK / "second.brv", *to, code=73)
+                expect("space" in done.stderr, f"what is said: {done.stderr}")
+            expect_equal(sorted(os.listdir(tree / ".brevis")), ["m.brv", "third.brv"], "the tree")
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
 
