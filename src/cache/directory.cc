@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <thread>
 
 #include "base/checksum.h"
 #include "base/io_own.h"
@@ -15,6 +17,9 @@ constexpr const char* kStamp = "brevis.cache";
 constexpr std::string_view kIndex = "brevis.index.";
 constexpr std::string_view kBlocks = "brevis.blocks.";
 constexpr std::string_view kStampText = "brevis block cache, version 1, slots of 131072 bytes\n";
+// A killed user's helper that was just begun holds the lock, too, until it is told of the death.
+constexpr int kLockTries = 50;
+constexpr std::chrono::milliseconds kLockPause{20};
 static_assert(kSlotBytes == 131072, "the stamp names the size of slots");
 
 bool number_after(std::string_view name, std::string_view prefix, uint64_t& number) {
@@ -39,6 +44,10 @@ Result<CacheDirectory> CacheDirectory::take(const std::string& path, bool allow_
     return make_error(Errc::invalid_argument, "'" + path + "' is on a file system of type " + remote +
                                                   ": the cache must lie on a disk of this machine");
   auto lock = lock_file_at(out.fd_.get(), kLock, out.in(kLock));
+  for (int tries = 1; !lock && lock.error().kind() == Errc::busy && tries < kLockTries; ++tries) {
+    std::this_thread::sleep_for(kLockPause);
+    lock = lock_file_at(out.fd_.get(), kLock, out.in(kLock));
+  }
   if (!lock && lock.error().kind() == Errc::busy)
     return make_error(Errc::busy, "the cache directory '" + path +
                                       "' is used by another process: give each mount a directory of its own");

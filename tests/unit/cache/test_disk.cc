@@ -411,6 +411,20 @@ TEST_CASE("killed at any time: the next start has right frames or none") {
   CHECK(survived > 10);
 }
 
+TEST_CASE("a lock that is about to be given up is waited for, one that is kept is refused") {
+  TempDir folder;
+  const std::string place = folder / "c";
+  auto first = CacheDirectory::take(place, false);
+  REQUIRE(first);
+  CHECK(CacheDirectory::take(place, false).error().kind() == Errc::busy);
+  std::thread leaving([&] {
+    usleep(200'000);
+    const CacheDirectory gone = std::move(*first);
+  });
+  CHECK(CacheDirectory::take(place, false));
+  leaving.join();
+}
+
 TEST_CASE("killed at the first start: what is half made is finished without a word") {
   TempDir folder;
   const std::string place = folder / "c";
