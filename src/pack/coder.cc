@@ -24,6 +24,7 @@ constexpr uint64_t kTextFrom = 16384;         // bytes of a header; a choice cos
 constexpr uint64_t kScanBytes = 1u << 20;
 constexpr uint64_t kAheadBytes = kScanBytes;  // longer streams have work for all workers in their parts
 constexpr size_t kAheadRecords = 8;           // scanned before their turn
+constexpr uint64_t kHoldBytes = 64u << 20;    // longer streams are read anew whenever they are looked at
 constexpr uint64_t kDriftParts = 4;           // parts of a long stream whose statistics are kept apart
 constexpr uint64_t kDriftFromParts = 4;       // in kScanBytes: shorter streams have one table
 
@@ -67,6 +68,7 @@ synth::Stream words_of(const SpanStream& bytes, Dtype dtype, unsigned width, std
   stream.dtype = dtype;
   stream.width = width;
   stream.words = bytes.bytes() / (width / 8);
+  stream.held = bytes.held();
   stream.read = [&bytes, width](uint64_t first, bits::Words out) {
     return bytes.read(first * (width / 8), out.byte_span());
   };
@@ -80,9 +82,10 @@ Coder::Coder(const Source& source, archive::Writer& writer, Pool& pool, CoderOpt
       options_(std::move(options)),
       queue_(pool, options_.window * std::max(options_.frame_bytes, kScanBytes)) {}
 
-Result<Coder::Scan> Coder::scan(const SpanStream& stream, unsigned width) const {
+Result<Coder::Scan> Coder::scan(const SpanStream& stream, unsigned width, uint8_t* keep) const {
   struct Part {
-    ByteVector bytes;
+    ByteVector own;
+    ByteSpan bytes;
     synth::StreamStats stats;
   };
   Scan result;
@@ -94,8 +97,10 @@ Result<Coder::Scan> Coder::scan(const SpanStream& stream, unsigned width) const 
         const uint64_t offset = i * kScanBytes;
         const uint64_t n = std::min(kScanBytes, stream.bytes() - offset);
         Part part;
-        part.bytes.resize(n);
-        BREVIS_TRY(stream.read(offset, part.bytes));
+        if (keep == nullptr) part.own.resize(n);
+        const MutByteSpan bytes = keep == nullptr ? MutByteSpan(part.own) : MutByteSpan(keep + offset, n);
+        BREVIS_TRY(stream.read(offset, bytes));
+        part.bytes = bytes;
         part.stats = synth::gather({part.bytes.data(), n / (width / 8), static_cast<uint8_t>(width)});
         return part;
       },
@@ -110,6 +115,14 @@ Result<Coder::Scan> Coder::scan(const SpanStream& stream, unsigned width) const 
       }));
   result.digest = hasher.digest();
   return result;
+}
+
+Result<Coder::Scan> Coder::scan_and_hold(SpanStream& stream, unsigned width) const {
+  if (stream.held() != nullptr || stream.bytes() == 0 || stream.bytes() > kHoldBytes) return scan(stream, width);
+  auto all = std::make_unique_for_overwrite<uint8_t[]>(stream.bytes());
+  BREVIS_ASSIGN(Scan out, scan(stream, width, all.get()));
+  stream.hold(std::move(all));
+  return out;
 }
 
 Result<std::optional<uint64_t>> Coder::find_equal(const SpanStream& stream, const Digest& digest,
@@ -262,16 +275,16 @@ Result<EncodedFrame> Coder::encode_one(const synth::Stream& stream, uint32_t reg
                                        const dsl::BoundProgram& bound,
                                        const std::vector<archive::BaseSpan>* likes) const {
   const auto of_frame = [&] { return ", frame " + std::to_string(first / step) + " of '" + source_->path() + "'"; };
-  EncodedFrame frame{{}, bits::OwnedWords(stream.width, std::min(step, stream.words - first))};
-  BREVIS_TRY(stream.read(first, frame.words.words()));
+  EncodedFrame frame{{}, {}, {}};
+  BREVIS_ASSIGN(frame.words, stream.at(first, std::min(step, stream.words - first), frame.read));
   ByteVector base;
   std::vector<ByteSpan> bases;
   if (likes != nullptr) {
-    base.resize(frame.words.view().bytes());
+    base.resize(frame.words.bytes());
     BREVIS_TRY(options_.bases->read(*likes, first * (stream.width / 8), base));
     bases = {base};
   }
-  BREVIS_ASSIGN(const bool fits, dsl::encode_frame(bound, region, first, frame.words.view(), frame.stored, bases));
+  BREVIS_ASSIGN(const bool fits, dsl::encode_frame(bound, region, first, frame.words, frame.stored, bases));
   if (!fits) {
     BREVIS_TRY(source_->unchanged());
     return make_error(Errc::internal, "a program does not express the stream it was chosen for" + of_frame());
@@ -279,7 +292,7 @@ Result<EncodedFrame> Coder::encode_one(const synth::Stream& stream, uint32_t reg
   if (!options_.verify) return frame;
   thread_local Arena arena;
   arena.reset();
-  const auto original = frame.words.view().byte_span();
+  const auto original = frame.words.byte_span();
   thread_local ByteVector decoded;
   decoded.resize(original.size());
   BREVIS_TRY(dsl::decode_frame(bound, region, first, frame.stored, decoded, arena, bases));
@@ -299,9 +312,9 @@ Status Coder::encode_frames(const synth::Stream& stream, uint32_t region, uint64
       *pool_, frames, options_.window,
       [&](size_t i) { return encode_one(stream, region, i * step, step, bound, likes); },
       [&](size_t, EncodedFrame frame) -> Status {
-        hasher.update(frame.words.view().byte_span());
+        hasher.update(frame.words.byte_span());
         BREVIS_TRY(writer_->append_frame(frame.stored));
-        return options_.on_progress ? options_.on_progress(frame.words.view().bytes()) : Status{};
+        return options_.on_progress ? options_.on_progress(frame.words.bytes()) : Status{};
       }));
   if (hasher.digest() != expected) return source_->changed();
   return {};
@@ -344,14 +357,15 @@ Result<Coder::Ahead> Coder::look_ahead(const RecordPlan& plan) const {
   Ahead ahead = open(plan);
   const uint64_t n = ahead.bytes->bytes();
   if (n > kAheadBytes || n == 0) return ahead;
-  ByteVector all(n);
+  auto bytes = std::make_unique_for_overwrite<uint8_t[]>(n);
+  const MutByteSpan all(bytes.get(), n);
   BREVIS_TRY(ahead.bytes->read(0, all));
   const unsigned width = plan.width();
   Scan scan;
   scan.stats = synth::gather({all.data(), n / (width / 8), static_cast<uint8_t>(width)});
   scan.digest = xxh3_128(all);
   ahead.scan = std::move(scan);
-  ahead.bytes->hold(std::move(all));
+  ahead.bytes->hold(std::move(bytes));
   return ahead;
 }
 
@@ -377,7 +391,7 @@ Status Coder::code_all(const std::vector<RecordPlan>& plans, const Done& done) {
 
 Status Coder::code(const RecordPlan& plan, Ahead ahead, const Finish& finish) {
   if (!ahead.scan) {
-    BREVIS_ASSIGN(ahead.scan, scan(*ahead.bytes, plan.width()));
+    BREVIS_ASSIGN(ahead.scan, scan_and_hold(*ahead.bytes, plan.width()));
   } else if (options_.on_progress) {
     BREVIS_TRY(options_.on_progress(0));
   }
@@ -448,15 +462,17 @@ Status Coder::queue_frames(const RecordPlan& plan, const std::shared_ptr<Job>& j
         bytes, [this, job, first, step] { return encode_one(job->stream, 0, first, step, *job->bound); },
         [this, job, &plan](Result<EncodedFrame> made) -> Status {
           if (!made) return of_plan(plan, std::move(made).error());
-          const bits::ConstWords words = made->words.view();
-          job->hasher.update(words.byte_span());
+          const bits::ConstWords words = made->words;
+          if (job->bytes->held() == nullptr) job->hasher.update(words.byte_span());
           job->coded.bytes += made->stored.size();
           BREVIS_TRY(of_plan(plan, writer_->append_frame(made->stored)));
           return options_.on_progress ? options_.on_progress(words.bytes()) : Status{};
         }));
   }
   return queue_.then([this, job, &plan]() -> Status {
-    if (job->hasher.digest() != job->coded.digest) return of_plan(plan, source_->changed());
+    // What is in memory is what was looked at.
+    if (job->bytes->held() == nullptr && job->hasher.digest() != job->coded.digest)
+      return of_plan(plan, source_->changed());
     return {};
   });
 }

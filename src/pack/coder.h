@@ -3,7 +3,8 @@
 // Coding one stream after the other into an archive: statistics, duplicate search, choice of program and tables, then
 // every frame encoded in parallel, decoded again and compared, and appended in order. The caller's thread chooses, one
 // stream after the other, while workers take the statistics of the streams that follow and encode the frames of those
-// before. Memory is bounded by the window of frames in flight, whatever the streams' length.
+// before. Memory is bounded by the window of frames in flight and the few streams that are held while they are looked
+// at and encoded, each up to a fixed length.
 //
 // Errors:  changed (the second pass read other bytes than the first), internal (a frame that does not decode to what
 //          went in: nothing is written then), io, no_space, cancelled.
@@ -81,7 +82,8 @@ class Coder {
   Status code(const RecordPlan& plan, Ahead ahead, const Finish& finish);
   // An error gets the name of the plan that it is about: the first to pass here.
   Status of_plan(const RecordPlan& plan, Status status);
-  Result<Scan> scan(const SpanStream& stream, unsigned width) const;
+  Result<Scan> scan(const SpanStream& stream, unsigned width, uint8_t* keep = nullptr) const;  // keep: gets all bytes
+  Result<Scan> scan_and_hold(SpanStream& stream, unsigned width) const;
   Result<std::optional<uint64_t>> find_equal(const SpanStream& stream, const Digest& digest, const RecordPlan& plan);
   Result<synth::Choice> choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan, unsigned& width);
   Result<std::vector<archive::Binding>> bind_tables(const synth::Choice& choice, const Scan& scan);

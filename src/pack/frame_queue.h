@@ -22,7 +22,8 @@ namespace brevis::pack {
 // One frame read, encoded and, unless told otherwise, proved by decoding.
 struct EncodedFrame {
   ByteVector stored;
-  bits::OwnedWords words;
+  bits::OwnedWords read;  // empty where the stream's bytes are in memory
+  bits::ConstWords words;
 };
 
 class FrameQueue {

@@ -53,8 +53,8 @@ SpanStream::SpanStream(const Source& source, std::vector<Range> spans) : source_
 }
 
 Status SpanStream::read(uint64_t offset, MutByteSpan out) const {
-  if (!held_.empty()) {
-    std::copy_n(held_.begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
+  if (held_ != nullptr) {
+    std::copy_n(held_.get() + offset, out.size(), out.begin());
     return {};
   }
   size_t i = static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), offset) - starts_.begin()) - 1;

@@ -47,10 +47,11 @@ class SpanStream {
   uint64_t bytes() const { return starts_.back(); }
   Status read(uint64_t offset, MutByteSpan out) const;
   // All bytes, as they were read; the source is not asked again.
-  void hold(ByteVector all) { held_ = std::move(all); }
+  void hold(std::unique_ptr<const uint8_t[]> all) { held_ = std::move(all); }
+  const uint8_t* held() const { return held_.get(); }
 
  private:
-  ByteVector held_;  // all or nothing
+  std::unique_ptr<const uint8_t[]> held_;  // all or nothing
   const Source* source_;
   std::vector<Range> spans_;
   std::vector<uint64_t> starts_;  // of each span in the stream, then the end
