@@ -382,13 +382,14 @@ std::optional<Completed> complete_sampled(const Expr& structure, std::span<const
   if (spec.invert == nullptr) return std::nullopt;
   const auto slot = slot_for(spec, node, frames, views);
   if (!slot) return std::nullopt;
+  node.children.resize(structure.children.size());  // for operators of any number of children
   out.cost += slot->bytes * 8 * kBit;
   std::vector<std::vector<bits::OwnedWords>> below(frames.size());
   for (size_t f = 0; f < frames.size(); ++f) {
     std::vector<uint64_t> counts;
     const dsl::NodeArgs args{node, &slot->list, frames[f].position, {}, slot->blob.get()};
     const auto fits = spec.invert(args, views[f], below[f], counts);
-    if (!fits || !*fits) return std::nullopt;
+    if (!fits || !*fits || below[f].size() != structure.children.size()) return std::nullopt;
   }
   for (size_t i = 0; i < structure.children.size(); ++i) {
     std::vector<dsl::Window> streams;

@@ -22,6 +22,11 @@ struct Production {
   std::vector<Dtype> child_dtypes;  // may be shorter than the children: the rest is unknown
 };
 
+// That of an expression's root, whose children may mean anything.
+inline Production production_of(const dsl::Expr& expr) {
+  return {expr.op, expr.params, std::vector<Dtype>(expr.children.size(), Dtype::unknown)};
+}
+
 class Grammar {
  public:
   // Leaves out the operators of these names (`brevis-pack --without`: what is one operator worth?).

@@ -106,8 +106,8 @@ class Searcher {
   void make_known(uint32_t target, const dsl::Expr& expr) {
     if (expr.op == dsl::OpId::literal) return;
     auto place = place_of(target, expr);
-    if (!place && pool_.apply(target, {expr.op, expr.params, {}}) != nullptr) {
-      productions_[target].push_back({expr.op, expr.params, {}});
+    if (!place && pool_.apply(target, production_of(expr)) != nullptr) {
+      productions_[target].push_back(production_of(expr));
       place = place_of(target, expr);
     }
     const Applied* applied = place ? pool_.apply(target, productions_of(target)[*place]) : nullptr;
@@ -118,7 +118,10 @@ class Searcher {
   std::optional<uint32_t> place_of(uint32_t target, const dsl::Expr& expr) {
     const auto& productions = productions_of(target);
     for (uint32_t i = 0; i < productions.size(); ++i)
-      if (productions[i].op == expr.op && productions[i].params == expr.params) return i;
+      if (productions[i].op == expr.op && productions[i].params == expr.params)
+        if (const Applied* applied = pool_.apply(target, productions[i]);
+            applied != nullptr && applied->children.size() == expr.children.size())
+          return i;
     return std::nullopt;
   }
 

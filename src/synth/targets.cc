@@ -252,6 +252,7 @@ void TargetPool::place(Entry& child, const Entry& parent) const {
 std::optional<Applied> TargetPool::make(uint32_t id, const Production& production) {
   const dsl::OpSpec& spec = dsl::spec_of(production.op);
   dsl::Node node{production.op, static_cast<uint8_t>(targets_[id].width), production.params, {}};
+  node.children.resize(production.child_dtypes.size());  // for operators of any number of children
   if (spec.invert == nullptr || held_ >= options_.memory) return std::nullopt;
   const auto inverted_work = [&](size_t arity) { return kStepWork + targets_[id].sampled * (1 + arity); };
   Applied out;
@@ -305,7 +306,7 @@ const Applied* TargetPool::apply(uint32_t id, const Production& production) {
 
 std::optional<uint64_t> TargetPool::score(uint32_t id, const dsl::Expr& expr) {
   if (expr.op == dsl::OpId::literal) return literal_cost(id, expr);
-  const Applied* applied = apply(id, {expr.op, expr.params, {}});
+  const Applied* applied = apply(id, production_of(expr));
   if (applied == nullptr || applied->children.size() != expr.children.size()) return std::nullopt;
   uint64_t sum = applied->own;
   for (size_t i = 0; i < expr.children.size(); ++i) {
@@ -318,7 +319,7 @@ std::optional<uint64_t> TargetPool::score(uint32_t id, const dsl::Expr& expr) {
 
 std::optional<dsl::Expr> TargetPool::completed(uint32_t id, const dsl::Expr& expr) {
   if (expr.op == dsl::OpId::literal) return leaf(id).expr;
-  const Applied* applied = apply(id, {expr.op, expr.params, {}});
+  const Applied* applied = apply(id, production_of(expr));
   if (applied == nullptr || applied->children.size() != expr.children.size()) return std::nullopt;
   dsl::Expr out{expr.op, expr.params, {}};
   for (size_t i = 0; i < expr.children.size(); ++i) {
@@ -332,7 +333,7 @@ std::optional<dsl::Expr> TargetPool::completed(uint32_t id, const dsl::Expr& exp
 dsl::Expr TargetPool::outline(uint32_t id, const dsl::Expr& expr, uint64_t cost) {
   const dsl::Expr open{dsl::OpId::literal, {}, {}};
   if (expr.op == dsl::OpId::literal) return open;
-  const Applied* applied = apply(id, {expr.op, expr.params, {}});
+  const Applied* applied = apply(id, production_of(expr));
   const auto own = score(id, expr);
   if (applied == nullptr || !own || leaf(id).cost <= *own + cost / kOutlineOf) return open;
   dsl::Expr out{expr.op, expr.params, {}};
@@ -348,7 +349,7 @@ uint64_t TargetPool::decode_price(uint32_t id, const dsl::Expr& expr) {
     return words * codec_decode_cost(codec) * options_.lambda / kLambdaOne;
   }
   uint64_t sum = words * decode_cost(expr.op, expr.params) * options_.lambda / kLambdaOne;
-  const Applied* applied = apply(id, {expr.op, expr.params, {}});
+  const Applied* applied = apply(id, production_of(expr));
   if (applied == nullptr) return sum;
   for (size_t i = 0; i < std::min(expr.children.size(), applied->children.size()); ++i)
     sum += decode_price(applied->children[i], expr.children[i]);
