@@ -316,6 +316,7 @@ Result<Improved> searched(const Stream& stream, Fields& fields, const std::vecto
                           const std::optional<Choice>& shifted, const ChooseOptions& options, const TrainWhole& train) {
   Known known;
   const uint64_t best = shifted ? shifted->estimated_bytes * 8 * 256 : candidates.front().cost;
+  known.cost = best;
   if (shifted) {
     known.programs.push_back(shifted->program->expr());
     known.costs = std::pair(best, candidates.front().cost);

@@ -91,7 +91,8 @@ namespace {
 
 // On the sample.
 uint64_t cost_of_known(TargetPool& pool, const Known& known) {
-  uint64_t cost = pool.score(TargetPool::kRoot, known.programs.front()).value_or(UINT64_MAX);
+  // A list of all words of the stream has some that the sample does not show.
+  uint64_t cost = pool.score(TargetPool::kRoot, known.programs.front()).value_or(known.cost);
   if (known.costs && known.programs.size() > 1 && known.costs->second != 0)
     if (const auto other = pool.score(TargetPool::kRoot, known.programs[1]))
       cost = std::min(cost, static_cast<uint64_t>(static_cast<unsigned __int128>(*other) * known.costs->first /
@@ -114,13 +115,13 @@ Status rerank(const Stream& stream, TargetPool& pool, const std::vector<Found>& 
     if (tried == effort.rerank || found.cost + found.cost / effort.gain_of >= known_cost) break;
     const bool is_known = std::find(known.begin(), known.end(), found.expr) != known.end();
     if (found.expr == known.front() || (is_known && given.costs)) continue;
+    BREVIS_ASSIGN(auto other, prove(stream, pool, found.expr, options, train));
+    if (!other) continue;  // the sample did not show all words
     options.budget->spend(stream.words * kProofWork);
     if (!best) {
       options.budget->spend(stream.words * kProofWork);
       BREVIS_ASSIGN(best, prove(stream, pool, known.front(), options, train));
     }
-    BREVIS_ASSIGN(auto other, prove(stream, pool, found.expr, options, train));
-    if (!other) continue;  // the sample did not show all words
     tried += !is_known;
     if (best && other->cost >= best->cost) continue;
     BREVIS_ASSIGN(const bool sure, expresses(other->choice, stream));

@@ -24,6 +24,7 @@ using TrainWhole = std::function<Result<std::optional<Choice>>(const dsl::Expr&)
 struct Known {
   std::vector<dsl::Expr> programs;
   std::optional<std::pair<uint64_t, uint64_t>> costs;
+  uint64_t cost = UINT64_MAX;         // of the first, expected
   std::span<const Sibling> siblings;  // what searches of like streams found
   bool order_tells = false;           // so much that the search is to see whole frames
 };
