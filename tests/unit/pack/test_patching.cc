@@ -6,13 +6,8 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
-#include <filesystem>
 
-#include "archive/bases.h"
-#include "archive/layout.h"
-#include "brevis/pack.h"
-#include "support/safetensors_writer.h"
-#include "support/temp_dir.h"
+#include "against.h"
 #include "support/weights.h"
 
 using namespace brevis;
@@ -27,44 +22,6 @@ ByteVector replaced(ByteVector words, const ByteVector& others, unsigned lane, u
   return words;
 }
 
-struct Outcome {
-  uint64_t bytes, alone;
-  dsl::OpId root = dsl::OpId::literal;  // of the tensor's program
-};
-
-Outcome compare(Dtype dtype, const ByteVector& base, const ByteVector& next) {
-  const test::TempDir dir;
-  test::write_file(dir / "a.safetensors", test::safetensors_bytes({test::flat_tensor("w", dtype, base)}));
-  const ByteVector file = test::safetensors_bytes({test::flat_tensor("w", dtype, next)});
-  test::write_file(dir / "b.safetensors", file);
-  PackOptions options;
-  options.search = PackSearch::off;
-  const auto run = [&](const char* source, const char* target) {
-    options.sources = {dir / source};
-    options.target = dir / target;
-    const auto report = pack_files(options);
-    REQUIRE(report);
-    if (report->first_error() != nullptr) FAIL(report->first_error()->message());
-  };
-  run("a.safetensors", "a.brv");
-  run("b.safetensors", "alone.brv");
-  options.bases = {dir / "a.brv"};
-  run("b.safetensors", "b.brv");
-  options.jobs = 3;
-  run("b.safetensors", "again.brv");
-  CHECK(test::read_file(dir / "b.brv") == test::read_file(dir / "again.brv"));
-  archive::DirectoryFinder finder;
-  const auto reader = archive::open_with_bases(dir / "b.brv", finder);
-  REQUIRE(reader);
-  ByteVector back(file.size());
-  REQUIRE(archive::read_range(**reader, {0, back.size()}, back));
-  CHECK(back == file);
-  Outcome out{std::filesystem::file_size(dir / "b.brv"), std::filesystem::file_size(dir / "alone.brv")};
-  for (const archive::Record& record : (*reader)->manifest().records)
-    if (!record.bases.empty()) out.root = (*reader)->manifest().programs[record.program]->root().op;
-  return out;
-}
-
 }  // namespace
 
 TEST_CASE("patch: a handful of changed words costs a handful of bytes") {
@@ -77,7 +34,7 @@ TEST_CASE("patch: a handful of changed words costs a handful of bytes") {
     for (const size_t word : {size_t{0}, size_t{1}, size_t{1000}, size_t{1001}, size_t{250000}, size_t{299999}})
       next[word * lane] ^= 0x55;
     std::memset(next.data() + 2000 * lane, 0, lane);
-    const Outcome outcome = compare(dtype, base, next);
+    const test::Against outcome = test::pack_against(dtype, base, next);
     CHECK(outcome.root == dsl::OpId::patch);
     CHECK(outcome.bytes < 700);  // header, index and footer included
   }
@@ -90,7 +47,8 @@ TEST_CASE("patch: sparse changes to unrelated words cost their places and themse
       CAPTURE(every);
       const size_t words = 200000;
       const ByteVector base = test::gaussian_words(dtype, words, 1), other = test::gaussian_words(dtype, words, 2);
-      const Outcome outcome = compare(dtype, base, replaced(base, other, dtype_info(dtype).bits / 8, every, 3));
+      const test::Against outcome =
+          test::pack_against(dtype, base, replaced(base, other, dtype_info(dtype).bits / 8, every, 3));
       CHECK(outcome.root == dsl::OpId::patch);
       // A place takes the logarithm of the mean gap and a bit and a half, a word what it takes by itself, at most.
       double gap = 1.5;
@@ -104,8 +62,8 @@ TEST_CASE("patch: sparse changes to unrelated words cost their places and themse
 
 TEST_CASE("patch: steps of many words stay differences") {
   const ByteVector base = test::gaussian_words(Dtype::BF16, 200000, 1);
-  CHECK(compare(Dtype::BF16, base, test::perturbed(base, 16, 2, 500)).root == dsl::OpId::combine);
-  CHECK(compare(Dtype::BF16, base, test::perturbed(base, 16, 2, 1000)).root == dsl::OpId::combine);
+  CHECK(test::pack_against(Dtype::BF16, base, test::perturbed(base, 16, 2, 500)).root == dsl::OpId::combine);
+  CHECK(test::pack_against(Dtype::BF16, base, test::perturbed(base, 16, 2, 1000)).root == dsl::OpId::combine);
 }
 
 TEST_CASE("patch: streams that are equal, or differ in nothing that a codec serves, give none") {

@@ -6,16 +6,10 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
-#include <filesystem>
 
-#include "archive/bases.h"
-#include "archive/layout.h"
-#include "brevis/pack.h"
+#include "against.h"
 #include "dsl/update_fit.h"
-#include "support/safetensors_writer.h"
-#include "support/temp_dir.h"
 #include "support/weights.h"
-#include "support/world.h"
 
 using namespace brevis;
 
@@ -38,44 +32,6 @@ ByteVector trained(Dtype dtype, ByteVector words, bool same, uint64_t seed) {
   return words;
 }
 
-struct Outcome {
-  uint64_t bytes;
-  dsl::OpId root = dsl::OpId::literal;  // of the tensor's program
-};
-
-Outcome pack_against(Dtype dtype, const ByteVector& base, const ByteVector& next) {
-  const test::TempDir dir;
-  test::write_file(dir / "a.safetensors", test::safetensors_bytes({test::flat_tensor("w", dtype, base)}));
-  const ByteVector file = test::safetensors_bytes({test::flat_tensor("w", dtype, next)});
-  test::write_file(dir / "b.safetensors", file);
-  PackOptions options;
-  options.search = PackSearch::off;
-  const auto run = [&](const char* source, const char* target) {
-    options.sources = {dir / source};
-    options.target = dir / target;
-    const auto report = pack_files(options);
-    REQUIRE(report);
-    if (report->first_error() != nullptr) FAIL(report->first_error()->message());
-  };
-  run("a.safetensors", "a.brv");
-  options.bases = {dir / "a.brv"};
-  options.jobs = 1;
-  run("b.safetensors", "b.brv");
-  options.jobs = 3;
-  run("b.safetensors", "again.brv");
-  CHECK(test::read_file(dir / "b.brv") == test::read_file(dir / "again.brv"));
-  archive::DirectoryFinder finder;
-  const auto reader = archive::open_with_bases(dir / "b.brv", finder);
-  REQUIRE(reader);
-  ByteVector back(file.size());
-  REQUIRE(archive::read_range(**reader, {0, back.size()}, back));
-  CHECK(back == file);
-  Outcome out{std::filesystem::file_size(dir / "b.brv")};
-  for (const archive::Record& record : (*reader)->manifest().records)
-    if (!record.bases.empty()) out.root = (*reader)->manifest().programs[record.program]->root().op;
-  return out;
-}
-
 bits::OwnedWords words_of(std::initializer_list<uint64_t> values) {
   bits::OwnedWords out(16, values.size());
   size_t i = 0;
@@ -90,7 +46,7 @@ TEST_CASE("update: steps that depend on the exponent are dealt by it") {
     CAPTURE(dtype_info(dtype).name);
     for (const size_t words : {5000, 300001}) {  // part of a frame, and several
       const ByteVector base = test::gaussian_words(dtype, words, 1);
-      const Outcome outcome = pack_against(dtype, base, trained(dtype, base, false, 2));
+      const test::Against outcome = test::pack_against(dtype, base, trained(dtype, base, false, 2));
       CHECK(outcome.root == dsl::OpId::update);
     }
   }
@@ -98,16 +54,16 @@ TEST_CASE("update: steps that depend on the exponent are dealt by it") {
 
 TEST_CASE("update: steps that do not depend on it are left to a plain difference") {
   const ByteVector base = test::gaussian_words(Dtype::BF16, 100000, 3);
-  CHECK(pack_against(Dtype::BF16, base, trained(Dtype::BF16, base, true, 4)).root == dsl::OpId::combine);
+  CHECK(test::pack_against(Dtype::BF16, base, trained(Dtype::BF16, base, true, 4)).root == dsl::OpId::combine);
 }
 
 TEST_CASE("update: integers and short tensors are left to a plain difference") {
   const ByteVector base = test::gaussian_words(Dtype::BF16, 4000, 5);
   const ByteVector next = trained(Dtype::BF16, base, false, 6);
-  CHECK(pack_against(Dtype::BF16, base, next).root != dsl::OpId::update);
+  CHECK(test::pack_against(Dtype::BF16, base, next).root != dsl::OpId::update);
   const ByteVector many = test::gaussian_words(Dtype::BF16, 40000, 7), stepped = trained(Dtype::BF16, many, false, 8);
-  CHECK(pack_against(Dtype::I16, many, stepped).root != dsl::OpId::update);
-  CHECK(pack_against(Dtype::BF16, many, stepped).root == dsl::OpId::update);
+  CHECK(test::pack_against(Dtype::I16, many, stepped).root != dsl::OpId::update);
+  CHECK(test::pack_against(Dtype::BF16, many, stepped).root == dsl::OpId::update);
 }
 
 TEST_CASE("update: less is stored than by one table") {
@@ -123,7 +79,8 @@ TEST_CASE("update: less is stored than by one table") {
     word = static_cast<uint16_t>(word + is - was);
     std::memcpy(mixed.data() + i, &word, 2);
   }
-  const Outcome dealt = pack_against(Dtype::BF16, base, next), plain = pack_against(Dtype::BF16, base, mixed);
+  const test::Against dealt = test::pack_against(Dtype::BF16, base, next),
+                      plain = test::pack_against(Dtype::BF16, base, mixed);
   CHECK(plain.root == dsl::OpId::combine);
   CHECK(dealt.bytes < plain.bytes * 19 / 20);
 }
