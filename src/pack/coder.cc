@@ -24,7 +24,6 @@ constexpr uint64_t kTextFrom = 16384;         // bytes of a header; a choice cos
 constexpr uint64_t kScanBytes = 1u << 20;
 constexpr uint64_t kAheadBytes = kScanBytes;  // longer streams have work for all workers in their parts
 constexpr size_t kAheadRecords = 8;           // scanned before their turn
-constexpr uint64_t kHoldBytes = 64u << 20;    // longer streams are read anew whenever they are looked at
 constexpr uint64_t kDriftParts = 4;           // parts of a long stream whose statistics are kept apart
 constexpr uint64_t kDriftFromParts = 4;       // in kScanBytes: shorter streams have one table
 
@@ -118,7 +117,8 @@ Result<Coder::Scan> Coder::scan(const SpanStream& stream, unsigned width, uint8_
 }
 
 Result<Coder::Scan> Coder::scan_and_hold(SpanStream& stream, unsigned width) const {
-  if (stream.held() != nullptr || stream.bytes() == 0 || stream.bytes() > kHoldBytes) return scan(stream, width);
+  if (stream.held() != nullptr || stream.bytes() == 0 || stream.bytes() > options_.hold_bytes)
+    return scan(stream, width);
   auto all = std::make_unique_for_overwrite<uint8_t[]>(stream.bytes());
   BREVIS_ASSIGN(Scan out, scan(stream, width, all.get()));
   stream.hold(std::move(all));

@@ -34,6 +34,7 @@ struct CoderOptions {
   uint64_t frame_bytes = uint64_t{512} << 10;
   bool verify = true;
   size_t window = 4;                                  // frames in flight
+  uint64_t hold_bytes = uint64_t{64} << 20;           // streams up to that length are read once and held till encoded
   std::map<std::string, std::string> programs;        // dtype name -> program text
   std::optional<synth::SearchOptions> search;         // what it names outlives the coder
   const Bases* bases = nullptr;                       // what may be packed against

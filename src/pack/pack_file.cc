@@ -191,6 +191,8 @@ Result<Verdict> examine(const Source& source) {
   return examine_prefix(prefix, source.size());
 }
 
+constexpr uint64_t kHoldOf = 8;  // of the memory: the stream that is coded, beside frames in flight
+
 CoderOptions coder_options(const FileContext& context, const FileJob& job, archive::Writer& writer, Planning& planning,
                            uint64_t& reported) {
   const PackOptions& options = *context.options;
@@ -200,6 +202,7 @@ CoderOptions coder_options(const FileContext& context, const FileJob& job, archi
   // A frame in flight costs its source, encoded and decoded bytes and the scratch of both directions.
   const uint64_t fit = options.memory / (12 * std::max<uint64_t>(options.frame_bytes, kReadBytes));
   out.window = static_cast<size_t>(std::clamp<uint64_t>(fit, 1, 2 * context.pool->threads()));
+  out.hold_bytes = options.memory / kHoldOf;
   out.programs = options.programs;
   if (planning.searches()) out.search = planning.search();
   out.bases = context.bases;

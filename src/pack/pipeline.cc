@@ -42,6 +42,9 @@ Status check_options(const PackOptions& options) {
     if (program->regions().empty() || program->uses_ref())
       return make_error(Errc::invalid_argument,
                         "program for " + name + ": must store its words (no ref, and more than constant and ramp)");
+    if (!program->bases().empty())
+      return make_error(Errc::invalid_argument,
+                        "program for " + name + ": 'base' stands in differences alone, which --base and --chain make");
   }
   return {};
 }

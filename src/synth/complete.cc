@@ -374,11 +374,6 @@ std::optional<Completed> complete_sampled(const Expr& structure, std::span<const
   dsl::Node node;
   if (!node_of(structure, width, node)) return std::nullopt;
   Completed out{{structure.op, structure.params, {}}, 0};
-  if (structure.children.empty()) {
-    const auto histogram = count_all(views);
-    if (histogram.counts.size() != 1 || histogram.counts[0].first != structure.params[0]) return std::nullopt;
-    return out;
-  }
   if (spec.invert == nullptr) return std::nullopt;
   const auto slot = slot_for(spec, node, frames, views);
   if (!slot) return std::nullopt;

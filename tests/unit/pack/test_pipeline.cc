@@ -4,6 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <numeric>
+
 #include "archive/layout.h"
 #include "base/checksum.h"
 #include "brevis/pack.h"
@@ -272,9 +275,29 @@ TEST_CASE("a program of the user's is used, and refused when it is none") {
   PackOptions options;
   options.programs["BF16"] = "merge(1, 8, 7; literal, literal(huffman), literal)";
   check_round_trip(file, options);
-  options.programs["BF16"] = "merge(1, 8, 8; literal, literal, literal)";
   options.sources = {"x"};
-  CHECK_FALSE(pack_files(options));
+  for (const char* none : {"merge(1, 8, 8; literal, literal, literal)", "combine(xor; literal, base)",
+                           "update(order, 7, 8; base, literal, literal, literal, literal)", "map(xor, 1; base)"}) {
+    CAPTURE(none);
+    options.programs["BF16"] = none;
+    CHECK_FALSE(pack_files(options));
+  }
+}
+
+TEST_CASE("a program of the user's that does not express a tensor is passed over") {
+  std::vector<uint32_t> words(100000);
+  std::iota(words.begin(), words.end(), 0u);
+  ByteVector bytes(words.size() * 4);
+  std::memcpy(bytes.data(), words.data(), bytes.size());
+  bytes[40] ^= 1;  // no ramp
+  const auto file = test::safetensors_bytes({test::flat_tensor("w", Dtype::U32, bytes)});
+  for (const char* program : {"patch(ramp(0, 1), literal, literal)", "combine(xor; literal, ramp(0, 1))",
+                              "patch(constant(7), literal, literal)", "merge(16, 16; ramp(0, 0), literal)"}) {
+    CAPTURE(program);
+    PackOptions options;
+    options.programs["U32"] = program;
+    check_round_trip(file, options);
+  }
 }
 
 TEST_CASE("a table is never shared with a stream of words of another width") {
