@@ -191,12 +191,14 @@ def case_disks_in_trouble():
 
 def case_changed_while_in_use():
     # D11: the directory is emptied and damaged under a living daemon, blocks and index, which its writer has mapped
+    # LMDB believes the pages of its file, and the process that writes it may die of damage there; that is what it is
+    # for. A sanitizer calls that a fault of ours.
+    if harness.sanitized():
+        return
     folder, name, data = harness.packed_model("cache", mib=16)
     place = WORK / "c-living"
     with Mount(folder, WORK / "mnt", cached("c-living", "--memory", "4MiB")) as mount:
-        # LMDB believes the pages of its file, and the process that writes it may die of damage there; that is what it is
-        # for. A sanitizer calls that a fault of ours.
-        for damage in ("nothing", *([] if harness.sanitized() else ["bytes"]), "cut", "removed"):
+        for damage in ("nothing", "bytes", "cut", "removed"):
             for file in list(place.glob("brevis.*")):
                 if damage == "removed":
                     file.unlink()
