@@ -3,6 +3,7 @@
 // Binary logarithms in integers, for costs that decide archive bytes: the same on every CPU and compiler, unlike libm.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cassert>
@@ -48,6 +49,19 @@ inline uint32_t log2_near(uint64_t x) {
   const uint64_t behind = shift <= 32 ? (x & ((uint64_t{1} << shift) - 1)) << (32 - shift) : x << (64 - shift) >> 32;
   const uint64_t step = log2_table[at + 1] - log2_table[at];
   return (shift << kLog2Bits) + log2_table[at] + static_cast<uint32_t>(step * behind >> 32);
+}
+
+// What an order-0 code takes for symbols that occur so often, in units of 2^-kLog2Bits bits; fewer than 2^40 in all.
+template <class Counts>
+uint64_t entropy_of(const Counts& counts) {
+  uint64_t total = 0;
+  for (const auto count : counts) total += count;
+  if (total == 0) return 0;
+  const uint64_t log_total = log2_near(total);
+  uint64_t sum = 0;
+  for (const auto count : counts)
+    if (count != 0) sum += uint64_t{count} * (log_total - std::min<uint64_t>(log_total, log2_near(count)));
+  return sum;
 }
 
 }  // namespace brevis::bits

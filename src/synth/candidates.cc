@@ -15,7 +15,6 @@ using dsl::Expr;
 
 constexpr uint64_t kSampleWords = 131072;  // in all, without a search; streams up to twice that are looked at whole
 constexpr uint64_t kSampleWindows = 8;
-
 constexpr size_t kProbeWords = 4096;  // of each of two windows: a first look at structures that need samples
 constexpr size_t kProbeWindows = 2;
 constexpr size_t kAfterProbe = 3;     // of them that are looked at closely

@@ -71,7 +71,7 @@ Result<std::optional<Choice>> train_whole(const Stream& stream, Fields& fields, 
 }
 
 constexpr uint64_t kQualityOne = 65536;
-constexpr uint64_t kOrderTellsOf = 8;
+constexpr uint64_t kOrderTellsOf = 8;      // of what statistics alone make of the words
 constexpr uint64_t kOffsetGainOf = 128;    // an offset like a mate's saves so much of what its structure would cost
 constexpr uint64_t kQualitySlackOf = 512;  // a mate's program may do 1/512 worse than it did for the mate
 

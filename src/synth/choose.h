@@ -8,27 +8,11 @@
 // options, same choice, whatever the machine.
 #pragma once
 
-#include <functional>
-
 #include "dsl/exec.h"
 #include "synth/profile.h"
-#include "synth/stats.h"
+#include "synth/stream.h"
 
 namespace brevis::synth {
-
-// A stream that can be read in any order.
-struct Stream {
-  Dtype dtype = Dtype::unknown;
-  unsigned width = 8;  // 8, 16, 32 or 64
-  uint64_t words = 0;
-  std::vector<uint64_t> shape;  // row-major, product = words; empty where places mean nothing
-  // Fills out.count words from `first` on.
-  std::function<Status(uint64_t first, bits::Words out)> read;
-  const uint8_t* held = nullptr;  // all words, where they are in memory
-
-  // So many words from `first` on, where they are or read into `buffer`.
-  Result<bits::ConstWords> at(uint64_t first, uint64_t count, bits::OwnedWords& buffer) const;
-};
 
 // What a like stream (same dtype, role and size class) ended with, and how well: its cost over its entropy, 1/65536.
 // Where the same program does as well, nothing else is tried.

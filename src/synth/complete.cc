@@ -8,6 +8,7 @@
 #include "dsl/encode.h"
 #include "dsl/op.h"
 #include "synth/decode_cost.h"
+#include "synth/slots.h"
 #include "synth/stats.h"
 #include "synth/table_price.h"
 
@@ -255,35 +256,6 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
   return Completed{literal(pick.codec), pick.cost};
 }
 
-// What a node's slot holds, fitted to the windows.
-struct Slot {
-  dsl::WordList list;
-  std::shared_ptr<const dsl::Blob> blob;
-  uint64_t bytes = 0;
-};
-
-std::optional<Slot> slot_for(const dsl::OpSpec& spec, const dsl::Node& node, std::span<const dsl::Window> windows,
-                             std::span<const bits::ConstWords> views) {
-  Slot out;
-  if (spec.slot == dsl::SlotKind::word_list) {
-    auto words = spec.choose_words(node, count_all(views));
-    if (!words) return std::nullopt;
-    out.list.words = std::move(*words);
-    out.bytes = dsl::store_word_list(out.list.words).size();
-  } else if (spec.slot == dsl::SlotKind::blob) {
-    dsl::Target target;
-    target.width = views.front().width;
-    target.windows = windows;
-    const auto stored = dsl::suit_slot(node, target);
-    if (!stored) return std::nullopt;
-    auto blob = spec.load(node, *stored);
-    if (!blob) return std::nullopt;
-    out.blob = std::move(*blob);
-    out.bytes = stored->size();
-  }
-  return out;
-}
-
 }  // namespace
 
 uint64_t slow_decode_price() { return std::min(codec_decode_cost(CodecId::rans), codec_decode_cost(CodecId::huffman)); }
@@ -375,7 +347,13 @@ std::optional<Completed> complete_sampled(const Expr& structure, std::span<const
   if (!node_of(structure, width, node)) return std::nullopt;
   Completed out{{structure.op, structure.params, {}}, 0};
   if (spec.invert == nullptr) return std::nullopt;
-  const auto slot = slot_for(spec, node, frames, views);
+  Histogram counted;
+  if (spec.slot == dsl::SlotKind::word_list) counted = count_all(views);
+  dsl::Target target;
+  target.width = width;
+  target.windows = frames;
+  target.histogram = &counted;
+  const auto slot = fit_slot(spec, node, target);
   if (!slot) return std::nullopt;
   node.children.resize(structure.children.size());  // for operators of any number of children
   out.cost += slot->bytes * 8 * kBit;

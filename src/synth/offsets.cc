@@ -43,14 +43,7 @@ Result<Sample> draw(const Stream& stream, uint64_t size) {
 
 // 1/256 bits.
 uint64_t entropy_of(const dsl::OffsetTrial::Counts& counts) {
-  uint64_t total = 0;
-  for (const uint32_t count : counts) total += count;
-  if (total == 0) return 0;
-  const uint64_t log_total = bits::log2_near(total);
-  uint64_t sum = 0;
-  for (const uint32_t count : counts)
-    if (count != 0) sum += count * (log_total - std::min<uint64_t>(log_total, bits::log2_near(count)));
-  return sum >> (bits::kLog2Bits - 8);
+  return bits::entropy_of(counts) >> (bits::kLog2Bits - 8);
 }
 
 using Axes = std::vector<std::pair<uint64_t, uint64_t>>;

@@ -27,7 +27,4 @@ Result<bool> seems_ordered(const Stream& stream);
 // The pool of a sample; `stream` outlives it.
 TargetPool pool_for(const Stream& stream, uint64_t frame_words, const Drawn& drawn, const SearchOptions& options);
 
-// Statistics of a whole stream that nobody gathered yet.
-Result<StreamStats> gather_whole(const Stream& stream);
-
 }  // namespace brevis::synth

@@ -11,8 +11,8 @@ constexpr uint64_t kNever = UINT64_MAX;
 constexpr uint32_t kNone = UINT32_MAX;
 // A bit of surprise counts like this share of the root's literal.
 constexpr unsigned kSurpriseShift = 12;
-constexpr uint64_t kNoteworthyOf = 128;
-constexpr uint64_t kHopeOf = 2;  // of a hole's literal
+constexpr uint64_t kNoteworthyOf = 128;  // of the best cost: a gain that patience waits for
+constexpr uint64_t kHopeOf = 2;          // of a hole's literal
 
 // Open holes, shared by all states that have them in common. Of the children of a node the one that costs most comes
 // first: what is found there decides, while the heads of scans and lists of exceptions hardly count.

@@ -6,6 +6,7 @@
 #include "base/checksum.h"
 #include "synth/complete.h"
 #include "synth/decode_cost.h"
+#include "synth/slots.h"
 #include "synth/stats.h"
 
 namespace brevis::synth {
@@ -18,9 +19,10 @@ constexpr uint64_t kCodecsTried = 4;   // that have tables, about
 constexpr uint64_t kWordWork = 16;     // in them, a word each
 constexpr unsigned kNarrow = 16;
 constexpr uint64_t kMostTableWords = 1u << 16;  // different ones that a codec's table can hold
+constexpr size_t kMostChildren = 255;           // of a node that is searched below
 constexpr uint64_t kStepWork = 4096;            // what a production costs besides its words
-constexpr uint64_t kOutlineOf = 1024;
-constexpr uint64_t kParamCost = 8 * 256;  // of a node beyond kNodeCost
+constexpr uint64_t kOutlineOf = 1024;           // of the whole: what saves less is no part of an outline
+constexpr uint64_t kParamCost = 8 * 256;        // of a node beyond kNodeCost
 
 uint64_t scale(uint64_t value, uint64_t to, uint64_t from) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(value) * to / from);
@@ -53,33 +55,6 @@ uint64_t bias_of(const codec::Histogram& sample, uint64_t words, uint64_t sample
   constexpr uint64_t kHalfNat = 185;  // in 1/256 bits
   if (sampled == 0 || words <= sampled) return 0;
   return scale(sample.counts.size() * kHalfNat, words - sampled, sampled);
-}
-
-// What a node's own slot holds, fitted to a sample.
-struct Fitted {
-  dsl::WordList list;
-  std::shared_ptr<const dsl::Blob> blob;
-  uint64_t bytes = 0;
-};
-
-std::optional<Fitted> fit_slot(const dsl::OpSpec& spec, const dsl::Node& node, const dsl::Target& target) {
-  Fitted out;
-  if (spec.slot == dsl::SlotKind::none) return out;
-  if (spec.slot == dsl::SlotKind::word_list) {
-    auto words = spec.choose_words(node, *target.histogram);
-    if (!words) return std::nullopt;
-    out.list.words = std::move(*words);
-    out.bytes = dsl::store_word_list(out.list.words).size();
-    return out;
-  }
-  if (spec.slot != dsl::SlotKind::blob) return std::nullopt;
-  const auto stored = dsl::suit_slot(node, target);
-  if (!stored) return std::nullopt;
-  auto blob = spec.load(node, *stored);
-  if (!blob) return std::nullopt;
-  out.blob = std::move(*blob);
-  out.bytes = stored->size();
-  return out;
 }
 
 }  // namespace
@@ -272,7 +247,7 @@ std::optional<Applied> TargetPool::make(uint32_t id, const Production& productio
   const size_t arity = below.front().size();
   work_ += inverted_work(arity);
   const auto widths = spec.child_widths(node, arity);
-  if (!widths) return std::nullopt;
+  if (!widths || arity > kMostChildren) return std::nullopt;
   out.own = kNodeCost + production.params.size() * kParamCost + slot->bytes * kByte +
             spec.counts * kCountBytes * kByte * frames_ +
             targets_[id].words * decode_cost(production.op, production.params) * options_.lambda / kLambdaOne;

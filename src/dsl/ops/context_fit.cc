@@ -166,10 +166,10 @@ class Neighbours {
     uint64_t apart = 0;
     for (size_t c = 0; c < kHands; ++c) {
       for (size_t v = 0; v < one.size(); ++v) one[v] = counts.of(c * one.size() + v), all[v] += one[v];
-      apart += entropy(one);
+      apart += bits::entropy_of(one);
     }
-    const uint64_t plain = entropy(all);
-    return plain > apart ? (plain - apart) / total : 0;
+    const uint64_t plain = bits::entropy_of(all);
+    return plain > apart ? ((plain - apart) >> (bits::kLog2Bits - 8)) / total : 0;
   }
 
  private:
@@ -189,17 +189,6 @@ class Neighbours {
         for (size_t i = 0; i < tile.size(); ++i) f(i, tile[i], levels[at + i]);
       }
     }
-  }
-
-  static uint64_t entropy(std::span<const uint64_t> counts) {
-    uint64_t total = 0;
-    for (const uint64_t count : counts) total += count;
-    if (total == 0) return 0;
-    const uint64_t log_total = bits::log2_near(total);
-    uint64_t sum = 0;
-    for (const uint64_t count : counts)
-      if (count != 0) sum += count * (log_total - std::min<uint64_t>(log_total, bits::log2_near(count)));
-    return sum >> (bits::kLog2Bits - 8);
   }
 
   std::vector<std::vector<uint8_t>> levels_;

@@ -17,18 +17,6 @@ size_t size_of(uint64_t step) {
   return n <= 3 ? step : 8 + (n - 4) * 4 + (step >> (n - 3) & 3);
 }
 
-// Bits of an order-0 code, in units of 2^-kLog2Bits.
-uint64_t entropy(std::span<const uint64_t> counts) {
-  uint64_t total = 0;
-  for (const uint64_t count : counts) total += count;
-  if (total == 0) return 0;
-  const uint64_t log_total = bits::log2_near(total);
-  uint64_t sum = 0;
-  for (const uint64_t count : counts)
-    if (count != 0) sum += count * (log_total - std::min<uint64_t>(log_total, bits::log2_near(count)));
-  return sum;
-}
-
 }  // namespace
 
 void UpdateFitter::add(bits::ConstWords steps, bits::ConstWords base) {
@@ -89,7 +77,7 @@ std::optional<UpdateFitter::Fit> UpdateFitter::finish() const {
     Sizes sum{};
     for (size_t j = i + 1; j <= n; ++j) {
       for (size_t k = 0; k < kSizes; ++k) sum[k] += rows[j - 1].sizes[k];
-      const uint64_t bits = entropy(sum);
+      const uint64_t bits = bits::entropy_of(sum);
       if (i == 0) least[0][j] = bits;
       for (size_t c = 1; c < kHands; ++c) {
         if (least[c - 1][i] == UINT64_MAX || i == 0 || least[c - 1][i] + bits >= least[c][j]) continue;
