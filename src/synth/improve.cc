@@ -13,7 +13,6 @@ constexpr uint64_t kByte = 8 * 256;
 constexpr uint64_t kProofWork = 2;  // of a candidate's tables and frames, a word of the stream
 constexpr uint64_t kShareOne = 65536;
 constexpr uint64_t kShareSlackOf = 16;  // a sibling's program may do so much worse than it did there
-constexpr uint64_t kLookWork = 24;      // less budget than so many times the sample is no use
 
 Result<std::shared_ptr<const dsl::BoundProgram>> bind(const Choice& choice) {
   std::vector<std::vector<dsl::SlotTable>> slots;
@@ -142,7 +141,8 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known
   Improved out;
   const bool thorough = known.order_tells;
   if (given.effort->limits.expansions == 0 ||
-      (!thorough && given.budget->left() < kLookWork * given.effort->windows * given.effort->window_words))
+      (!thorough &&
+       given.budget->left() < given.effort->least_work_of * given.effort->windows * given.effort->window_words))
     return out;
   SearchOptions options = given;
   const Effort whole = thorough_effort(*given.effort, frame_words);

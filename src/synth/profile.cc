@@ -24,6 +24,7 @@ constexpr Effort kBalanced{.limits = {.expansions = 60, .keep = 3},
                            .work_per_byte_256 = 8,
                            .first_work = uint64_t{8} << 20,
                            .bonus_work = uint64_t{4} << 20,
+                           .least_work_of = 24,
                            .thorough = 6,
                            .prior_streams = 3,
                            .prior_factor = 2};

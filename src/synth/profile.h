@@ -31,6 +31,7 @@ struct Effort {
   uint64_t work_per_byte_256 = 0;        // budget that a stream brings along, words a byte, 1/256
   uint64_t first_work = 0;               // budget that a file starts with, words
   uint64_t bonus_work = 0;               // and what a search that found something earns
+  uint64_t least_work_of = 1;            // what has to be left for a search to be begun: so many times its sample
   uint64_t thorough = 0;                 // streams of a file that are searched on whole frames, order telling so much
   uint64_t thorough_work_of = 4096;      // what such a search may look at: so many times its sample
   unsigned plain_after = 2;              // so many plain mates in a row say that the next one is plain, too; 0: none do
