@@ -21,11 +21,6 @@ constexpr uint64_t kDuplicateFrom = 4096;     // bytes; a reference costs about 
 constexpr size_t kRecentChoices = 8;          // whose tables are tried on a new stream
 constexpr uint64_t kGuessOpaqueFrom = 65536;  // bytes; shorter opaque runs are taken as bytes
 constexpr uint64_t kTextFrom = 16384;         // bytes of a header; a choice costs as much as it saves
-constexpr uint64_t kScanBytes = 1u << 20;
-constexpr uint64_t kAheadBytes = kScanBytes;  // longer streams have work for all workers in their parts
-constexpr size_t kAheadRecords = 8;           // scanned before their turn
-constexpr uint64_t kDriftParts = 4;           // parts of a long stream whose statistics are kept apart
-constexpr uint64_t kDriftFromParts = 4;       // in kScanBytes: shorter streams have one table
 
 dsl::Expr reference_to(uint64_t offset) { return {dsl::OpId::ref, {offset}, {}}; }
 
@@ -79,50 +74,39 @@ Coder::Coder(const Source& source, archive::Writer& writer, Pool& pool, CoderOpt
       writer_(&writer),
       pool_(&pool),
       options_(std::move(options)),
-      queue_(pool, options_.window * std::max(options_.frame_bytes, kScanBytes)) {}
+      queue_(pool, std::max(options_.queue_bytes, options_.frame_bytes)) {}
 
-Result<Coder::Scan> Coder::scan(const SpanStream& stream, unsigned width, uint8_t* keep) const {
+Result<Scan> Coder::scan(const SpanStream& stream, unsigned width) const {
   struct Part {
     ByteVector own;
     ByteSpan bytes;
     synth::StreamStats stats;
   };
-  Scan result;
   DigestHasher hasher;
   const uint64_t parts = (stream.bytes() + kScanBytes - 1) / kScanBytes;
+  ScanParts joined(parts, width);
   BREVIS_TRY(ordered_parallel<Part>(
       *pool_, parts, options_.window,
       [&](size_t i) -> Result<Part> {
         const uint64_t offset = i * kScanBytes;
         const uint64_t n = std::min(kScanBytes, stream.bytes() - offset);
         Part part;
-        if (keep == nullptr) part.own.resize(n);
-        const MutByteSpan bytes = keep == nullptr ? MutByteSpan(part.own) : MutByteSpan(keep + offset, n);
-        BREVIS_TRY(stream.read(offset, bytes));
-        part.bytes = bytes;
+        if (stream.held() == nullptr) {
+          part.own.resize(n);
+          BREVIS_TRY(stream.read(offset, part.own));
+        }
+        part.bytes = stream.held() == nullptr ? ByteSpan(part.own) : ByteSpan(stream.held() + offset, n);
         part.stats = synth::gather({part.bytes.data(), n / (width / 8), static_cast<uint8_t>(width)});
         return part;
       },
-      [&](size_t i, Part part) -> Status {
+      [&](size_t, Part part) -> Status {
         hasher.update(part.bytes);
-        synth::append(result.stats, part.stats);
-        if (width <= 16 && parts >= kDriftFromParts) {
-          result.parts.resize(kDriftParts);
-          synth::append(result.parts[i * kDriftParts / parts], part.stats);
-        }
+        joined.add(part.stats);
         return options_.on_progress ? options_.on_progress(0) : Status{};
       }));
+  Scan result = joined.take();
   result.digest = hasher.digest();
   return result;
-}
-
-Result<Coder::Scan> Coder::scan_and_hold(SpanStream& stream, unsigned width) const {
-  if (stream.held() != nullptr || stream.bytes() == 0 || stream.bytes() > options_.hold_bytes)
-    return scan(stream, width);
-  auto all = std::make_unique_for_overwrite<uint8_t[]>(stream.bytes());
-  BREVIS_ASSIGN(Scan out, scan(stream, width, all.get()));
-  stream.hold(std::move(all));
-  return out;
 }
 
 Result<std::optional<uint64_t>> Coder::find_equal(const SpanStream& stream, const Digest& digest,
@@ -249,7 +233,7 @@ Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& ch
     if (best != nullptr) return best->bindings;
   }
   const bool whole_words = stats.width == choice.program->width();
-  const uint64_t frames_a_part = stats.words / kDriftParts / choice.frame_words[0] + 1;
+  const uint64_t frames_a_part = stats.words / std::max<size_t>(scan.parts.size(), 1) / choice.frame_words[0] + 1;
   for (const auto& set :
        synth::add_tables(*bound, choice.tables, whole_words ? scan.parts : decltype(scan.parts){}, frames_a_part)) {
     own.emplace_back();
@@ -347,28 +331,6 @@ struct Coder::Job {
   Coded coded;
 };
 
-Coder::Ahead Coder::open(const RecordPlan& plan) const {
-  std::vector<Range> spans;
-  for (const Member& member : plan.members) spans.push_back(member.span);
-  return {std::make_shared<SpanStream>(*source_, std::move(spans)), std::nullopt};
-}
-
-Result<Coder::Ahead> Coder::look_ahead(const RecordPlan& plan) const {
-  Ahead ahead = open(plan);
-  const uint64_t n = ahead.bytes->bytes();
-  if (n > kAheadBytes || n == 0) return ahead;
-  auto bytes = std::make_unique_for_overwrite<uint8_t[]>(n);
-  const MutByteSpan all(bytes.get(), n);
-  BREVIS_TRY(ahead.bytes->read(0, all));
-  const unsigned width = plan.width();
-  Scan scan;
-  scan.stats = synth::gather({all.data(), n / (width / 8), static_cast<uint8_t>(width)});
-  scan.digest = xxh3_128(all);
-  ahead.scan = std::move(scan);
-  ahead.bytes->hold(std::move(bytes));
-  return ahead;
-}
-
 Status Coder::of_plan(const RecordPlan& plan, Status status) {
   if (status || failed_ || status.error().kind() == Errc::cancelled) return status;
   failed_ = true;
@@ -376,22 +338,19 @@ Status Coder::of_plan(const RecordPlan& plan, Status status) {
 }
 
 Status Coder::code_all(const std::vector<RecordPlan>& plans, const Done& done) {
-  struct Looked {
-    Result<Ahead> ahead;
-  };
-  BREVIS_TRY(ordered_parallel<Looked>(
-      *pool_, plans.size(), kAheadRecords, [&](size_t at) -> Result<Looked> { return Looked{look_ahead(plans[at])}; },
-      [&](size_t at, Looked looked) -> Status {
-        if (!looked.ahead) return of_plan(plans[at], std::move(looked.ahead).error());
-        return of_plan(plans[at], code(plans[at], std::move(*looked.ahead),
-                                       [&done, at](Coded coded) { return done(at, std::move(coded)); }));
-      }));
+  LookAhead ahead(*source_, *pool_, plans, options_.hold_bytes);
+  for (size_t at = 0; at < plans.size(); ++at) {
+    auto looked = ahead.next();
+    if (!looked) return of_plan(plans[at], std::move(looked).error());
+    BREVIS_TRY(of_plan(plans[at], code(plans[at], std::move(*looked),
+                                       [&done, at](Coded coded) { return done(at, std::move(coded)); })));
+  }
   return queue_.flush();
 }
 
-Status Coder::code(const RecordPlan& plan, Ahead ahead, const Finish& finish) {
+Status Coder::code(const RecordPlan& plan, LookAhead::Looked ahead, const Finish& finish) {
   if (!ahead.scan) {
-    BREVIS_ASSIGN(ahead.scan, scan_and_hold(*ahead.bytes, plan.width()));
+    BREVIS_ASSIGN(ahead.scan, scan(*ahead.bytes, plan.width()));
   } else if (options_.on_progress) {
     BREVIS_TRY(options_.on_progress(0));
   }
@@ -416,7 +375,7 @@ Status Coder::code(const RecordPlan& plan, Ahead ahead, const Finish& finish) {
   return code_stream(plan, ahead, std::move(alone), finish);
 }
 
-Status Coder::code_stream(const RecordPlan& plan, const Ahead& ahead, std::optional<synth::Choice> alone,
+Status Coder::code_stream(const RecordPlan& plan, const LookAhead::Looked& ahead, std::optional<synth::Choice> alone,
                           const Finish& finish) {
   const Scan& scanned = *ahead.scan;
   unsigned width = plan.width();

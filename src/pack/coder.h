@@ -20,6 +20,7 @@
 #include "base/threads.h"
 #include "bits/combine.h"
 #include "pack/frame_queue.h"
+#include "pack/lookahead.h"
 #include "pack/records.h"
 #include "pack/relations.h"
 #include "pack/source.h"
@@ -35,6 +36,7 @@ struct CoderOptions {
   bool verify = true;
   size_t window = 4;                                  // frames in flight
   uint64_t hold_bytes = uint64_t{64} << 20;           // streams up to that length are read once and held till encoded
+  uint64_t queue_bytes = uint64_t{4} << 20;           // of frames that wait to be encoded or written
   std::map<std::string, std::string> programs;        // dtype name -> program text
   std::optional<synth::SearchOptions> search;         // what it names outlives the coder
   const Bases* bases = nullptr;                       // what may be packed against
@@ -62,29 +64,17 @@ class Coder {
   double planning_seconds() const { return planning_seconds_; }  // for people; decides nothing
 
  private:
-  struct Scan {
-    synth::StreamStats stats;
-    std::vector<synth::StreamStats> parts;  // of consecutive parts, long streams only
-    Digest digest;
-  };
   struct Shared {  // a program and tables that an earlier stream used
     std::shared_ptr<const dsl::BoundProgram> bound;
     std::vector<archive::Binding> bindings;
   };
   // A stream on its way, held by its frames in flight.
   struct Job;
-  struct Ahead {  // what was done about a stream before its turn; nothing for long ones
-    std::shared_ptr<SpanStream> bytes;
-    std::optional<Scan> scan;
-  };
   using Finish = std::function<Status(Coded coded)>;
-  Ahead open(const RecordPlan& plan) const;
-  Result<Ahead> look_ahead(const RecordPlan& plan) const;
-  Status code(const RecordPlan& plan, Ahead ahead, const Finish& finish);
+  Status code(const RecordPlan& plan, LookAhead::Looked ahead, const Finish& finish);
   // An error gets the name of the plan that it is about: the first to pass here.
   Status of_plan(const RecordPlan& plan, Status status);
-  Result<Scan> scan(const SpanStream& stream, unsigned width, uint8_t* keep = nullptr) const;  // keep: gets all bytes
-  Result<Scan> scan_and_hold(SpanStream& stream, unsigned width) const;
+  Result<Scan> scan(const SpanStream& stream, unsigned width) const;
   Result<std::optional<uint64_t>> find_equal(const SpanStream& stream, const Digest& digest, const RecordPlan& plan);
   Result<synth::Choice> choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan, unsigned& width);
   Result<std::vector<archive::Binding>> bind_tables(const synth::Choice& choice, const Scan& scan);
@@ -93,7 +83,7 @@ class Coder {
   Status encode_frames(const synth::Stream& stream, uint32_t region, uint64_t step, const dsl::BoundProgram& bound,
                        const Digest& expected, const std::vector<archive::BaseSpan>* likes = nullptr);
   // `alone`: a choice that was made already.
-  Status code_stream(const RecordPlan& plan, const Ahead& ahead, std::optional<synth::Choice> alone,
+  Status code_stream(const RecordPlan& plan, const LookAhead::Looked& ahead, std::optional<synth::Choice> alone,
                      const Finish& finish);
   Status queue_frames(const RecordPlan& plan, const std::shared_ptr<Job>& job);
   Result<EncodedFrame> encode_one(const synth::Stream& stream, uint32_t region, uint64_t first, uint64_t step,

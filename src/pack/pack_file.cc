@@ -191,7 +191,11 @@ Result<Verdict> examine(const Source& source) {
   return examine_prefix(prefix, source.size());
 }
 
-constexpr uint64_t kHoldOf = 8;  // of the memory: the stream that is coded, beside frames in flight
+constexpr uint64_t kHoldOf = 8;    // of the memory: the stream that is coded, beside frames in flight
+constexpr uint64_t kQueueOf = 16;  // and frames that wait to be encoded or written
+// Of those, for each worker and once more but for one: while a program is chosen they have work, and a single one has
+// its last frames in the cache.
+constexpr uint64_t kQueueBytes = 2u << 20;
 
 CoderOptions coder_options(const FileContext& context, const FileJob& job, archive::Writer& writer, Planning& planning,
                            uint64_t& reported) {
@@ -203,6 +207,7 @@ CoderOptions coder_options(const FileContext& context, const FileJob& job, archi
   const uint64_t fit = options.memory / (12 * std::max<uint64_t>(options.frame_bytes, kReadBytes));
   out.window = static_cast<size_t>(std::clamp<uint64_t>(fit, 1, 2 * context.pool->threads()));
   out.hold_bytes = options.memory / kHoldOf;
+  out.queue_bytes = std::min(options.memory / kQueueOf, kQueueBytes * (2 * context.pool->threads() - 1));
   out.programs = options.programs;
   if (planning.searches()) out.search = planning.search();
   out.bases = context.bases;
