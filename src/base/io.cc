@@ -3,8 +3,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -149,12 +151,24 @@ Result<size_t> File::read_some(uint64_t offset, MutByteSpan out) const {
   return io_detail::read_at(fd_.get(), path_, offset, out);
 }
 
+namespace {
+
+// Of file systems whose files are nowhere else: they need not say that they do not wait, and do not say so.
+bool is_in_memory(int fd) {
+  struct statfs system;
+  return ::fstatfs(fd, &system) == 0 && (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC);
+}
+
+}  // namespace
+
 bool File::read_exact_nowait(uint64_t offset, MutByteSpan out) const {
   if (out.empty()) return true;
   if (offset > io_detail::kMaxOffset || io_detail::injected_fault("read", path_, offset) != 0) return false;
   const struct iovec part { out.data(), out.size() };
   // Whatever goes wrong here is found out and reported by the waiting read that follows.
-  const ssize_t got = ::preadv2(fd_.get(), &part, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+  ssize_t got = ::preadv2(fd_.get(), &part, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+  if (got < 0 && errno == EOPNOTSUPP && is_in_memory(fd_.get()))
+    got = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
   return got >= 0 && static_cast<size_t>(got) == out.size();
 }
 

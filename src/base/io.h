@@ -74,7 +74,7 @@ class File {
   // As many bytes as there are, up to out.size(); 0 at and past the end.
   Result<size_t> read_some(uint64_t offset, MutByteSpan out) const;
   // The same without waiting for storage (preadv2 with RWF_NOWAIT): true and `out` filled when every byte was in
-  // memory already, false when it would have to wait or the file system cannot say.
+  // memory already, false when it would have to wait or the file system cannot say. Files of tmpfs always are.
   bool read_exact_nowait(uint64_t offset, MutByteSpan out) const;
 
   // Tells the kernel that these pages will not be needed again (best effort).

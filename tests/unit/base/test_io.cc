@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,6 +56,17 @@ TEST_CASE("reads are exact or say where the file ends") {
   file.drop_cached({0, 10000});
   file.drop_cached({kFar, kFar});
   file.advise_sequential();
+}
+
+TEST_CASE("files of a file system in memory are read without waiting, short ones not") {
+  const ByteVector data = random_bytes(10'000, 2);
+  const UniqueFd held(::memfd_create("f", MFD_CLOEXEC));
+  REQUIRE(::pwrite(held.get(), data.data(), data.size(), 0) == static_cast<ssize_t>(data.size()));
+  const File file = File::open("/proc/self/fd/" + std::to_string(held.get())).value();
+  ByteVector out(5000);
+  REQUIRE(file.read_exact_nowait(5000, out));
+  CHECK(std::equal(out.begin(), out.end(), data.begin() + 5000));
+  CHECK_FALSE(file.read_exact_nowait(5001, out));
 }
 
 TEST_CASE("opening: what is missing, what is a link, what would hang") {
