@@ -252,7 +252,10 @@ void Store::charge(int64_t bytes) {
   std::vector<BlockPtr> victims;
   const std::lock_guard lock(state_->mutex);
   state_->charged += static_cast<uint64_t>(bytes);
-  if (bytes > 0) state_->make_room(0, victims);
+  try {
+    if (bytes > 0) state_->make_room(0, victims);
+  } catch (const std::bad_alloc&) {  // whoever allocates next makes room
+  }
 }
 
 uint64_t Store::capacity() const { return state_->capacity; }

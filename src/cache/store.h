@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decoded frames in memory under a hard cap. Knows keys and bytes, nothing of tensors or programs. (A disk tier behind
-// it comes as rooms of its own: index, blocks.)
+// Decoded frames in memory under a hard cap. Knows keys and bytes, nothing of tensors or programs. Frames that outlive
+// the process are disk.h's.
 //
 // The cap counts every block that lives, also those that only a reader still holds, the buffers kept for reuse, and
 // what others charge. Fresh pages cost as much time as a decode, so buffers of dead blocks are kept and handed out

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "serve/request.h"
+
 namespace brevis::serve {
 namespace {
 
@@ -34,7 +36,7 @@ bool Admission::enter(uint64_t source, uint64_t bytes, const RequestPtr& request
   });
 }
 
-void Admission::leave(uint64_t source, uint64_t bytes, std::vector<RequestPtr>& admitted) {
+void Admission::leave(uint64_t source, uint64_t bytes, Ready& admitted) {
   state_.with([&](State& state) {
     const auto mine = state.sources.find(source);
     state.held -= bytes;

@@ -15,13 +15,13 @@
 #include <list>
 #include <memory>
 #include <unordered_map>
-#include <vector>
 
 #include "base/threads.h"
 
 namespace brevis::serve {
 
 struct Request;
+class Ready;
 using RequestPtr = std::shared_ptr<Request>;
 
 class Admission {
@@ -30,7 +30,7 @@ class Admission {
   // False: it waits, and leave() of somebody else gives it out.
   bool enter(uint64_t source, uint64_t bytes, const RequestPtr& request);
   // Gives back what enter() took. The requests that may go on now are added to `admitted`.
-  void leave(uint64_t source, uint64_t bytes, std::vector<RequestPtr>& admitted);
+  void leave(uint64_t source, uint64_t bytes, Ready& admitted);
   uint64_t held() const;
 
  private:

@@ -37,13 +37,8 @@
 namespace brevis::serve {
 namespace {
 
-// Pieces in which is read ahead: enough of them for several workers, each a few frames.
-constexpr uint64_t kAheadPiece = uint64_t{1} << 20;
 constexpr unsigned kPushThreads = 2;
-// Ahead of all streams together at most this share of the memory.
-constexpr uint64_t kAheadShare = 4;
 
-Error out_of_memory(const std::string& path) { return Error::from_errno(ENOMEM, "reading '" + path + "'"); }
 }  // namespace
 
 Fetch::Fetch(std::shared_ptr<cache::Store> store, std::unique_ptr<cache::Disk> disk, const Options& options)
@@ -115,14 +110,17 @@ void Fetch::start(const RequestPtr& request) {
 
 void Fetch::enter(const RequestPtr& request) {
   request->admitted = true;  // before it may be in other hands
-  if (admission_.enter(request->source(), request->cost, request)) drive({request});
+  if (admission_.enter(request->source(), request->cost, request)) drive(request);
 }
 
 void Fetch::drive(Ready ready) {
-  for (size_t i = 0; i < ready.size(); ++i) {
-    const RequestPtr request = std::move(ready[i]);
-    advance(request, ready);
-  }
+  while (!ready.empty()) advance(ready.pop_front(), ready);
+}
+
+void Fetch::drive(const RequestPtr& request) {
+  Ready ready;
+  ready.push_back(request);
+  drive(std::move(ready));
 }
 
 void Fetch::advance(const RequestPtr& request, Ready& ready) {
@@ -152,6 +150,7 @@ void Fetch::finish(const RequestPtr& request, Status status, Ready& ready) {
   // What the reply held is free only once it is gone.
   request->reply = {};
   request->gathered.reset();
+  request->company.clear();
   request->done = nullptr;
   if (request->admitted) admission_.leave(request->source(), request->cost, ready);
 }
@@ -197,244 +196,6 @@ Result<bool> Fetch::advance_archive(const RequestPtr& request, Ready& ready) {
   if (request->reply.bytes() != request->range.length)
     return make_error(Errc::internal, request->path() + ": a reply of the wrong length");
   return true;
-}
-
-// The decoded frame of a piece; nullptr when the request waits for it and is in other hands.
-Result<cache::BlockPtr> Fetch::frame(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready) {
-  const cache::Key key{request->archive->cache_id(), piece.frame_index};
-  const size_t serving = request->to_page_cache ? piece.piece.length : 0;
-  if (request->arrived) {
-    Result<cache::BlockPtr> block = std::move(*request->arrived);
-    request->arrived.reset();
-    // Its leader took only his own part.
-    if (request->joined && block && serving != 0) (void)store_->find(key, serving);
-    request->joined = false;
-    return block;
-  }
-  if (request->leads) return lead(request, piece, ready);
-  if (auto block = store_->find(key, serving)) {
-    counters_.hits.fetch_add(1, std::memory_order_relaxed);
-    return block;
-  }
-  const bool leads = flights_.with([&](auto& flights) {
-    const auto [flight, is_new] = flights.try_emplace(key);
-    request->joined = !is_new;
-    if (!is_new) flight->second.push_back(request);
-    return is_new;
-  });
-  if (!leads) {
-    counters_.joined.fetch_add(1, std::memory_order_relaxed);
-    return cache::BlockPtr();
-  }
-  // A flight may have landed between the two looks above.
-  if (auto block = store_->find(key, serving)) {
-    counters_.hits.fetch_add(1, std::memory_order_relaxed);
-    land(key, block, ready);
-    return block;
-  }
-  request->leads = true;
-  return lead(request, piece, ready);
-}
-
-// Goes on with a flight that the request leads.
-Result<cache::BlockPtr> Fetch::lead(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready) {
-  const cache::Key key{request->archive->cache_id(), piece.frame_index};
-  Result<bool> bases = false;
-  try {
-    bases = read_bases(request, piece, ready);
-  } catch (const std::bad_alloc&) {
-    bases = out_of_memory(request->path());  // the flight has to land all the same
-  }
-  if (bases && !*bases) return cache::BlockPtr();
-  request->leads = false;
-  Result<cache::BlockPtr> block = bases ? obtain(*request, piece, false) : bases.error();
-  if (block && !*block) {
-    if (wait_for_storage(request, piece)) return block;
-    block = out_of_memory(request->path());
-  }
-  request->bases.reset();
-  land(key, block, ready);
-  return block;
-}
-
-Result<bool> Fetch::read_bases(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready) {
-  if (request->reader->manifest().bases.empty()) return true;
-  if (!request->bases) request->bases.emplace(*request->reader, piece);
-  if (request->base_arrived) {
-    Result<ReadResult> arrived = std::move(*request->base_arrived);
-    request->base_arrived.reset();
-    if (!arrived) return std::move(arrived).error();
-    request->bases->add(std::move(*arrived));
-  }
-  if (request->bases->done()) return true;
-  BREVIS_TRY(start_base_read(request, request->bases->next(), ready));
-  return false;
-}
-
-Status Fetch::start_base_read(const RequestPtr& request, const archive::BaseSpan& span, Ready& ready) {
-  const auto bases = request->archive->bases();
-  if (span.base >= bases.size()) return make_error(Errc::internal, request->path() + ": its bases are not open");
-  auto child = std::make_shared<Request>();
-  child->archive = bases[span.base];
-  child->range = span.range;
-  child->parent = request;
-  child->of_reader = false;
-  child->to_page_cache = false;
-  child->reader = child->archive->reader();
-  if (child->reader) {
-    BREVIS_TRY(child->plan());
-    ready.push_back(std::move(child));
-    return {};
-  }
-  load(child->archive, [this, child](Result<ReaderPtr> reader) {
-    Ready next;
-    Status planned = reader ? Status() : Status(std::move(reader).error());
-    if (planned) {
-      child->reader = std::move(*reader);
-      planned = child->plan();
-    }
-    if (planned) {
-      next.push_back(child);
-    } else {
-      finish(child, std::move(planned), next);
-    }
-    drive(std::move(next));
-  });
-  return {};
-}
-
-// Leads a flight. `may_wait` false: nullptr when storage would have to be waited for.
-Result<cache::BlockPtr> Fetch::obtain(Request& request, const archive::FilePiece& piece, bool may_wait) {
-  const size_t serving = request.to_page_cache ? piece.piece.length : 0;
-  Result<cache::BlockPtr> block;
-  try {
-    std::span<const ByteSpan> bases;
-    if (request.bases) bases = request.bases->frame_bytes(*store_);
-    block = frames_.obtain(*request.archive, *request.reader, piece,
-                           {may_wait, !request.of_reader && !request.parent, serving, true, bases});
-  } catch (const std::bad_alloc&) {
-    block = out_of_memory(request.path());  // the flight has to land all the same
-  }
-  if (!block)
-    frames_.note_failure(*request.archive, *request.reader, piece, request.range.offset + piece.piece.at,
-                         block.error());
-  return block;
-}
-
-// Passes the request, which leads the flight of this piece, to a worker. False: nothing was passed on.
-bool Fetch::wait_for_storage(const RequestPtr& request, const archive::FilePiece& piece) {
-  try {
-    blocking_.post({request->source(), request->device()}, [this, request, &piece] {
-      request->arrived = obtain(*request, piece, true);
-      request->bases.reset();
-      Ready ready{request};
-      land({request->archive->cache_id(), piece.frame_index}, *request->arrived, ready);
-      drive(std::move(ready));
-    });
-    return true;
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-}
-
-// Ends a flight: whoever joined it goes on with the frame, or fails as its leader does.
-void Fetch::land(const cache::Key& key, const Result<cache::BlockPtr>& block, Ready& ready) {
-  const Waiters waiters = flights_.with([&](auto& flights) {
-    auto flight = flights.extract(key);
-    return std::move(flight.mapped());
-  });
-  for (const RequestPtr& waiter : waiters) {
-    waiter->arrived = block;
-    ready.push_back(waiter);
-  }
-}
-
-void Fetch::look_ahead(const RequestPtr& request, const Reader& reader) {
-  const std::shared_ptr<OpenArchive>& archive = request->archive;
-  if (readahead_ == 0 || !request->of_reader) return;
-  const uint64_t size = archive->header().original_size;
-  const uint64_t room = store_->capacity() / kAheadShare;
-  const Streams::Advice advice = archive->streams().with([&](Streams& streams) {
-    const uint64_t limit = std::min(readahead_, room / std::max<size_t>(streams.active(), 1));
-    return streams.note(request->range, size, limit < kAheadPiece ? 0 : limit);
-  });
-  if (advice.is_new) counters_.streams.fetch_add(1, std::memory_order_relaxed);
-  if (advice.range.length == 0) return;
-  // The kernel has several large requests under way by itself. Where their bytes are at hand, decoding each when it
-  // comes, into memory that is still warm when it is copied, is all the work that has to be done.
-  if (reader.to_page_cache && !advice.small && !advice.falling && archive->at_hand()) return;
-  const Blocking::Source source{archive->number(), archive->backing().stat.device};
-  if (!archive->at_hand()) {
-    auto job = [this, archive, range = advice.range, open = reader.open] {
-      if (!open.expired()) frames_.announce(*archive, range);
-    };
-    blocking_.post(source, std::move(job), true);
-  }
-  if (reader.to_page_cache && advice.small &&
-      pusher_.push({archive, reader.node, reader.open, advice.range, size, advice.falling, advice.position}))
-    return;
-  for (uint64_t done = 0; done < advice.range.length; done += kAheadPiece) {
-    const uint64_t length = std::min(kAheadPiece, advice.range.length - done);
-    const uint64_t at = advice.falling ? advice.range.end() - done - length : advice.range.offset + done;
-    auto job = [this, archive, range = Range{at, length}, open = reader.open, advice] {
-      if (!open.expired()) fetch_ahead(archive, range, advice);
-    };
-    blocking_.post(source, std::move(job), true);
-  }
-}
-
-// Brings the frames of a range into memory, leading a flight for each that nobody is at. The reader may have come by in
-// the meantime.
-void Fetch::fetch_ahead(const std::shared_ptr<OpenArchive>& archive, Range range, const Streams::Advice& advice) {
-  const ReaderPtr reader = archive->reader();
-  std::vector<archive::FilePiece> pieces;
-  if (!reader || !archive::plan_file(*reader, range, pieces)) return;
-  for (const archive::FilePiece& piece : pieces) {
-    const bool on_base = !reader->manifest().records[piece.record].bases.empty();
-    const bool is_frame = piece.piece.kind == dsl::Piece::Kind::frame;
-    if (!is_frame && piece.piece.kind != dsl::Piece::Kind::base) continue;
-    const uint64_t position = advice.position->load(std::memory_order_relaxed);
-    const uint64_t at = range.offset + piece.piece.at;
-    if (advice.falling ? at >= position : at + piece.piece.length <= position) continue;
-    const cache::Key key{archive->cache_id(), piece.frame_index};
-    if (is_frame && store_->contains(key)) continue;
-    if (on_base) {
-      difference_ahead(archive, reader, {at, piece.piece.length});
-      continue;
-    }
-    const bool leads = flights_.with([&](auto& flights) { return flights.try_emplace(key).second; });
-    if (!leads) continue;
-    const auto block = frames_.obtain(*archive, *reader, piece, {.may_wait = true, .ahead = true});
-    if (!block) frames_.note_failure(*archive, *reader, piece, range.offset + piece.piece.at, block.error());
-    Ready ready;
-    land(key, block, ready);
-    drive(std::move(ready));
-  }
-}
-
-// What stands on a base takes a read of our own, with all that a reader's does: it may wait for frames of the base, and
-// for memory. Its reply is of no use, the frames stay in memory.
-void Fetch::difference_ahead(const std::shared_ptr<OpenArchive>& archive, const ReaderPtr& reader, Range range) {
-  auto request = std::make_shared<Request>();
-  request->archive = archive;
-  request->range = range;
-  request->done = [](const Result<ReadResult>&) {};
-  request->of_reader = false;
-  request->to_page_cache = false;
-  request->reader = reader;
-  start(request);
-}
-
-// A read of our own: whoever has the file open gets these bytes from the page cache then.
-void Fetch::read_to_push(const std::shared_ptr<OpenArchive>& archive, Range range, ReadDone done) {
-  auto request = std::make_shared<Request>();
-  request->archive = archive;
-  request->range = range;
-  request->done = std::move(done);
-  request->of_reader = false;
-  request->reader = archive->reader();
-  if (request->reader) return start(request);
-  request->done(make_error(Errc::unavailable, "its index was dropped"));
 }
 
 void Fetch::count(VolumeCounters& out) const {

@@ -59,12 +59,12 @@ class Fetch {
   void count(VolumeCounters& out) const;
 
  private:
-  using Ready = std::vector<RequestPtr>;
   using Waiters = std::vector<RequestPtr>;
 
   void start(const RequestPtr& request);
   void enter(const RequestPtr& request);
   void drive(Ready ready);
+  void drive(const RequestPtr& request);
   void advance(const RequestPtr& request, Ready& ready);
   Result<bool> advance_plain(const RequestPtr& request);
   Result<bool> advance_archive(const RequestPtr& request, Ready& ready);
@@ -72,11 +72,15 @@ class Fetch {
 
   Result<cache::BlockPtr> frame(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready);
   Result<cache::BlockPtr> lead(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready);
+  Frames::Company lead_company(Request& request, const archive::FilePiece& piece);
+  void land_company(Request& request, Frames::Company& company, Ready& ready);
   // False: the request waits for a read of a base and is in other hands.
   Result<bool> read_bases(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready);
   Status start_base_read(const RequestPtr& request, const archive::BaseSpan& span, Ready& ready);
   bool wait_for_storage(const RequestPtr& request, const archive::FilePiece& piece);
-  Result<cache::BlockPtr> obtain(Request& request, const archive::FilePiece& piece, bool may_wait);
+  Result<cache::BlockPtr> obtain(Request& request, const archive::FilePiece& piece, bool may_wait,
+                                 std::span<Frames::Companion> company = {});
+  Waiters end_flight(const cache::Key& key);
   void land(const cache::Key& key, const Result<cache::BlockPtr>& block, Ready& ready);
 
   void look_ahead(const RequestPtr& request, const Reader& reader);

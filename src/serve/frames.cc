@@ -2,6 +2,7 @@
 #include "serve/frames.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <new>
@@ -62,42 +63,85 @@ cache::BlockPtr Frames::from_disk(const OpenArchive& archive, const archive::Fil
 }
 
 Result<cache::BlockPtr> Frames::from_archive(OpenArchive& archive, const archive::Reader& reader,
-                                             const archive::FilePiece& piece, bool may_wait,
-                                             std::span<const ByteSpan> bases) {
-  const archive::FramePlace place = archive::frame_place(reader, piece);
-  uint64_t source_ns = 0, decode_ns = 0;
-  const auto attempt = [&](Scratch& scratch) -> Result<cache::BlockPtr> {
-    // Waiting is time by the clock; work is processor time, or a busy machine would look like slow storage.
-    const auto began = Clock::now();
-    const uint64_t worked = thread_cpu_ns();
-    BREVIS_ASSIGN(const bool at_hand, reader.read_frame_nowait(piece.frame_index, scratch.stored));
-    archive.note_fetch(at_hand);
-    if (!at_hand && !may_wait) return cache::BlockPtr();
-    if (!at_hand) BREVIS_TRY(reader.read_frame(piece.frame_index, scratch.stored));
-    const uint64_t fetched = thread_cpu_ns();
-    source_ns = at_hand ? fetched - worked : ns_since(began);
-    BREVIS_ASSIGN(const auto bound, reader.bound(piece.record));
-    std::shared_ptr<cache::Block> block = store_->allocate(place.bytes);
-    scratch.arena.reset();
-    BREVIS_TRY(dsl::decode_frame(*bound, place.region, place.first_word, scratch.stored, {block->data(), place.bytes},
-                                 scratch.arena, bases));
-    decode_ns = thread_cpu_ns() - fetched;
-    return cache::BlockPtr(std::move(block));
+                                             const archive::FilePiece& piece, const Way& way) {
+  struct Read {
+    archive::FramePlace place;
+    std::shared_ptr<const dsl::BoundProgram> bound;
+    std::shared_ptr<cache::Block> block;
   };
-  auto scratch = scratches_.take();
-  Result<cache::BlockPtr> block = attempt(*scratch);
-  scratches_.give(std::move(scratch));
-  if (!block || !*block) return block;
-  counters_.decoded.fetch_add(1, std::memory_order_relaxed);
-  counters_.decoded_bytes.fetch_add(place.bytes, std::memory_order_relaxed);
+  const auto prepare = [&](const archive::FilePiece& of) -> Result<Read> {
+    Read read{archive::frame_place(reader, of), nullptr, nullptr};
+    BREVIS_ASSIGN(read.bound, reader.bound(of.record));
+    read.block = store_->allocate(read.place.bytes);
+    return read;
+  };
+  const ScratchPool::Lease scratch = scratches_.take();
+  // Waiting is time by the clock; work is processor time, or a busy machine would look like slow storage.
+  const auto began = Clock::now();
+  const uint64_t worked = thread_cpu_ns();
+  BREVIS_ASSIGN(const bool at_hand, reader.read_frame_nowait(piece.frame_index, scratch->stored[0]));
+  archive.note_fetch(at_hand);
+  if (!at_hand && !way.may_wait) return cache::BlockPtr();
+  if (!at_hand) BREVIS_TRY(reader.read_frame(piece.frame_index, scratch->stored[0]));
+  uint64_t source_ns = at_hand ? 0 : ns_since(began);
+
+  std::array<Read, 1 + kMostCompany> reads;
+  std::array<Companion*, 1 + kMostCompany> whose{};
+  size_t count = 1;
+  BREVIS_ASSIGN(reads[0], prepare(piece));
+  for (Companion& companion : way.company) {
+    const auto read = reader.read_frame_nowait(companion.piece->frame_index, scratch->stored[count]);
+    if (!read || !*read) continue;
+    auto prepared = prepare(*companion.piece);
+    if (!prepared) continue;
+    whose[count] = &companion;
+    reads[count++] = std::move(*prepared);
+  }
+  const uint64_t fetched = thread_cpu_ns();
+  if (at_hand) source_ns = fetched - worked;
+
+  std::array<dsl::FrameTask, 1 + kMostCompany> tasks;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const archive::FramePlace& place = reads[i].place;
+    tasks[i] = {reads[i].bound.get(),
+                place.region,
+                place.first_word,
+                scratch->stored[i],
+                {reads[i].block->data(), place.bytes},
+                i == 0 ? way.bases : std::span<const ByteSpan>{}};
+    bytes += place.bytes;
+  }
+  scratch->arena.reset();
+  dsl::decode_frames(std::span(tasks).first(count), scratch->arena);
+  const uint64_t decode_ns = thread_cpu_ns() - fetched;
+  if (!tasks[0].status) return std::move(tasks[0].status).error();
+
+  cache::BlockPtr first;
+  const uint64_t cost = archive.mean_cost(source_ns + decode_ns, bytes);
   counters_.source_ns.fetch_add(source_ns, std::memory_order_relaxed);
   counters_.decode_ns.fetch_add(decode_ns, std::memory_order_relaxed);
-  archive.count_decode();
-  if (disk_) {
-    const uint64_t cost = archive.mean_cost(source_ns + decode_ns, place.bytes);
-    disk_->offer({archive.lasting_id(), piece.frame_index}, *block, cost);
+  for (size_t i = 0; i < count; ++i) {
+    if (!tasks[i].status) continue;
+    cache::BlockPtr block = std::move(reads[i].block);
+    counters_.decoded.fetch_add(1, std::memory_order_relaxed);
+    counters_.decoded_bytes.fetch_add(reads[i].place.bytes, std::memory_order_relaxed);
+    archive.count_decode();
+    const archive::FilePiece& of = i == 0 ? piece : *whose[i]->piece;
+    if (disk_) disk_->offer({archive.lasting_id(), of.frame_index}, block, cost);
+    (i == 0 ? first : whose[i]->block) = std::move(block);
   }
-  return block;
+  return first;
+}
+
+// In memory, as far as there is room.
+void Frames::keep(const OpenArchive& archive, const archive::FilePiece& piece, const cache::BlockPtr& block,
+                  const Way& way, size_t serving) {
+  if (way.ahead) counters_.ahead.fetch_add(1, std::memory_order_relaxed);
+  try {
+    store_->insert(key_of(archive, piece), block, serving, way.ahead && serving == 0);
+  } catch (const std::bad_alloc&) {  // then it is not kept
+  }
 }
 
 Result<cache::BlockPtr> Frames::obtain(OpenArchive& archive, const archive::Reader& reader,
@@ -109,16 +153,14 @@ Result<cache::BlockPtr> Frames::obtain(OpenArchive& archive, const archive::Read
     block = from_disk(archive, piece, bytes, way.may_wait, would_wait);
     if (would_wait) archive.note_fetch(false);
     if (would_wait) return cache::BlockPtr();
-    if (!*block) block = from_archive(archive, reader, piece, way.may_wait, way.bases);
+    if (!*block) block = from_archive(archive, reader, piece, way);
   } catch (const std::bad_alloc&) {
     return Error::from_errno(ENOMEM, "reading '" + archive.path() + "'");
   }
   if (!block || !*block) return block;
-  if (way.ahead) counters_.ahead.fetch_add(1, std::memory_order_relaxed);
-  try {
-    if (way.keep) store_->insert(key_of(archive, piece), *block, way.serving, way.ahead && way.serving == 0);
-  } catch (const std::bad_alloc&) {  // then it is not kept
-  }
+  keep(archive, piece, *block, way, way.serving);
+  for (const Companion& companion : way.company)
+    if (companion.block) keep(archive, *companion.piece, companion.block, way, companion.serving);
   return block;
 }
 

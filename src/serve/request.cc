@@ -2,7 +2,9 @@
 #include "serve/request.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <new>
 
 namespace brevis::serve {
 namespace {
@@ -13,9 +15,15 @@ constexpr uint64_t kLeastParts = uint64_t{32} << 10;  // bytes of a part, as a g
 
 }  // namespace
 
+Error out_of_memory(const std::string& path) noexcept try {
+  return Error::from_errno(ENOMEM, "reading '" + path + "'");
+} catch (const std::bad_alloc&) {
+  return Error(Errc::io, {}, ENOMEM);
+}
+
 Status Request::plan() {
   BREVIS_TRY(archive::plan_file(*reader, range, pieces));
-  uint64_t frame_bytes = 0, largest = 0;
+  uint64_t frame_bytes = 0, largest = 0, small = 0;
   size_t parts = 0;
   const archive::FilePiece* last = nullptr;
   for (const archive::FilePiece& piece : pieces) {
@@ -32,12 +40,16 @@ Status Request::plan() {
       const uint64_t bytes = archive::frame_place(*reader, piece).bytes;
       frame_bytes += bytes;
       largest = std::max(largest, bytes);
+      if (bytes <= Frames::kSmallBytes) small += bytes;
     }
     last = &piece;
   }
   if (parts > kMaxParts) is_flat = true;
-  // A flat reply lets go of each frame after copying. Decoding takes about a frame more.
-  cost = (is_flat ? range.length + largest : frame_bytes + fill_bytes) + largest + base_cost(*reader, pieces);
+  // A flat reply lets go of each frame after copying, but for those that were decoded beside it. Decoding takes about a
+  // frame more.
+  const uint64_t company_bytes = std::min(small, Frames::kMostCompany * Frames::kSmallBytes);
+  cost = (is_flat ? range.length + largest + company_bytes : frame_bytes + fill_bytes) + largest +
+         base_cost(*reader, pieces);
   return {};
 }
 

@@ -16,6 +16,7 @@
 #include "serve/archives.h"
 #include "serve/base_reads.h"
 #include "serve/files.h"
+#include "serve/frames.h"
 
 namespace brevis::serve {
 
@@ -37,6 +38,7 @@ struct Request {
   std::shared_ptr<Request> parent;                 // waits for this one, which reads a base for it
   bool joined = false;                             // a flight that somebody else leads
   bool leads = false;                              // a flight, for the piece at hand
+  Frames::Company company;                         // decoded beside an earlier frame, till their turn
   uint64_t fill_bytes = 0, fill_used = 0;
   bool is_flat = false;  // the reply is gathered in `gathered`; else that holds the fills only
   std::shared_ptr<cache::Block> gathered;
@@ -44,6 +46,7 @@ struct Request {
   uint64_t cost = 0;  // memory it holds at most, for admission
   bool admitted = false;
   ReadResult reply;
+  std::shared_ptr<Request> following;  // in a Ready
 
   uint64_t source() const { return archive ? archive->number() : plain->number; }
   uint64_t device() const { return archive ? archive->backing().stat.device : plain->device; }
@@ -60,6 +63,32 @@ struct Request {
 
  private:
   uint8_t* gather(cache::Store& store);
+};
+using RequestPtr = std::shared_ptr<Request>;
+
+// Of a read of that file. Where there is no memory for the text either, an error without it.
+Error out_of_memory(const std::string& path) noexcept;
+
+// Requests that can go on, in order, each in one list at a time. Linking them takes no memory, so that nobody is
+// forgotten where there is none.
+class Ready {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  void push_back(RequestPtr request) {
+    Request* added = request.get();
+    (last_ == nullptr ? first_ : last_->following) = std::move(request);
+    last_ = added;
+  }
+  RequestPtr pop_front() {
+    RequestPtr request = std::move(first_);
+    first_ = std::move(request->following);
+    if (first_ == nullptr) last_ = nullptr;
+    return request;
+  }
+
+ private:
+  RequestPtr first_;
+  Request* last_ = nullptr;
 };
 
 }  // namespace brevis::serve

@@ -6,6 +6,7 @@
 // Threads: the pool any; a Scratch one at a time. Owns: the idle ones; all are charged to the store.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -17,21 +18,29 @@
 namespace brevis::serve {
 
 struct Scratch {
-  ByteVector stored;
+  std::array<ByteVector, 4> stored;  // of frames that are decoded beside each other
   Arena arena;
   uint64_t charged = 0;
 };
 
 class ScratchPool {
  public:
-  ScratchPool(cache::Store& store, size_t idle) : store_(store), idle_(idle) {}
+  ScratchPool(cache::Store& store, size_t idle) : store_(store), idle_(idle) {
+    idle_ones_.with([&](auto& ones) { ones.reserve(idle); });
+  }
   ~ScratchPool() {
     idle_ones_.with([&](auto& idle) {
       for (auto& scratch : idle) charge(*scratch, 0);
     });
   }
 
-  std::unique_ptr<Scratch> take() {
+  // Goes back by itself.
+  struct Return {
+    ScratchPool* pool;
+    void operator()(Scratch* scratch) const { pool->give(std::unique_ptr<Scratch>(scratch)); }
+  };
+  using Lease = std::unique_ptr<Scratch, Return>;
+  Lease take() {
     auto scratch = idle_ones_.with([](auto& idle) {
       std::unique_ptr<Scratch> out;
       if (!idle.empty()) {
@@ -40,10 +49,17 @@ class ScratchPool {
       }
       return out;
     });
-    return scratch ? std::move(scratch) : std::make_unique<Scratch>();
+    if (!scratch) scratch = std::make_unique<Scratch>();
+    return Lease(scratch.release(), {this});
   }
+
+ private:
+  // Ordinary frames need a fraction of it; what a hostile one blew up is not kept.
+  static constexpr uint64_t kMaxIdleBytes = uint64_t{8} << 20;
+
   void give(std::unique_ptr<Scratch> scratch) {
-    const uint64_t bytes = scratch->stored.capacity() + scratch->arena.capacity();
+    uint64_t bytes = scratch->arena.capacity();
+    for (const ByteVector& stored : scratch->stored) bytes += stored.capacity();
     charge(*scratch, bytes);
     const bool kept = bytes <= kMaxIdleBytes && idle_ones_.with([&](auto& idle) {
       if (idle.size() >= idle_) return false;
@@ -52,10 +68,6 @@ class ScratchPool {
     });
     if (!kept) charge(*scratch, 0);
   }
-
- private:
-  // Ordinary frames need a fraction of it; what a hostile one blew up is not kept.
-  static constexpr uint64_t kMaxIdleBytes = uint64_t{8} << 20;
 
   void charge(Scratch& scratch, uint64_t bytes) {
     if (bytes != scratch.charged) store_.charge(static_cast<int64_t>(bytes) - static_cast<int64_t>(scratch.charged));

@@ -209,6 +209,10 @@ TEST_CASE("no memory at all decodes straight through") {
   CHECK(tree.contents("m") == bytes);
   CHECK(volume.counters().cache_bytes == 0);
   CHECK(volume.counters().frame_hits == 0);
+  // What was decoded beside another frame waits for its turn, kept or not.
+  const uint64_t before = volume.counters().frames_decoded;
+  CHECK(read_now(volume, tree.open("m"), {0, bytes.size()}).value() == bytes);
+  CHECK(volume.counters().frames_decoded - before == frames_in(tree / "m.brv"));
 }
 
 TEST_CASE("M25: a second pass past the page cache is served from memory") {

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading ahead of streams: what is fetched before it is asked for. fetch.cc says how the threads go together.
+#include <algorithm>
+
+#include "serve/fetch.h"
+
+namespace brevis::serve {
+namespace {
+
+// Pieces in which is read ahead: enough of them for several workers, each a few frames.
+constexpr uint64_t kAheadPiece = uint64_t{1} << 20;
+// Ahead of all streams together at most this share of the memory.
+constexpr uint64_t kAheadShare = 4;
+
+}  // namespace
+
+void Fetch::look_ahead(const RequestPtr& request, const Reader& reader) {
+  const std::shared_ptr<OpenArchive>& archive = request->archive;
+  if (readahead_ == 0 || !request->of_reader) return;
+  const uint64_t size = archive->header().original_size;
+  const uint64_t room = store_->capacity() / kAheadShare;
+  const Streams::Advice advice = archive->streams().with([&](Streams& streams) {
+    const uint64_t limit = std::min(readahead_, room / std::max<size_t>(streams.active(), 1));
+    return streams.note(request->range, size, limit < kAheadPiece ? 0 : limit);
+  });
+  if (advice.is_new) counters_.streams.fetch_add(1, std::memory_order_relaxed);
+  if (advice.range.length == 0) return;
+  // The kernel has several large requests under way by itself. Where their bytes are at hand, decoding each when it
+  // comes, into memory that is still warm when it is copied, is all the work that has to be done.
+  if (reader.to_page_cache && !advice.small && !advice.falling && archive->at_hand()) return;
+  const Blocking::Source source{archive->number(), archive->backing().stat.device};
+  if (!archive->at_hand()) {
+    auto job = [this, archive, range = advice.range, open = reader.open] {
+      if (!open.expired()) frames_.announce(*archive, range);
+    };
+    blocking_.post(source, std::move(job), true);
+  }
+  if (reader.to_page_cache && advice.small &&
+      pusher_.push({archive, reader.node, reader.open, advice.range, size, advice.falling, advice.position}))
+    return;
+  for (uint64_t done = 0; done < advice.range.length; done += kAheadPiece) {
+    const uint64_t length = std::min(kAheadPiece, advice.range.length - done);
+    const uint64_t at = advice.falling ? advice.range.end() - done - length : advice.range.offset + done;
+    auto job = [this, archive, range = Range{at, length}, open = reader.open, advice] {
+      if (!open.expired()) fetch_ahead(archive, range, advice);
+    };
+    blocking_.post(source, std::move(job), true);
+  }
+}
+
+// Brings the frames of a range into memory, leading a flight for each that nobody is at. The reader may have come by in
+// the meantime.
+void Fetch::fetch_ahead(const std::shared_ptr<OpenArchive>& archive, Range range, const Streams::Advice& advice) {
+  const ReaderPtr reader = archive->reader();
+  std::vector<archive::FilePiece> pieces;
+  if (!reader || !archive::plan_file(*reader, range, pieces)) return;
+  for (const archive::FilePiece& piece : pieces) {
+    const bool on_base = !reader->manifest().records[piece.record].bases.empty();
+    const bool is_frame = piece.piece.kind == dsl::Piece::Kind::frame;
+    if (!is_frame && piece.piece.kind != dsl::Piece::Kind::base) continue;
+    const uint64_t position = advice.position->load(std::memory_order_relaxed);
+    const uint64_t at = range.offset + piece.piece.at;
+    if (advice.falling ? at >= position : at + piece.piece.length <= position) continue;
+    const cache::Key key{archive->cache_id(), piece.frame_index};
+    if (is_frame && store_->contains(key)) continue;
+    if (on_base) {
+      difference_ahead(archive, reader, {at, piece.piece.length});
+      continue;
+    }
+    const bool leads = flights_.with([&](auto& flights) { return flights.try_emplace(key).second; });
+    if (!leads) continue;
+    const auto block = frames_.obtain(*archive, *reader, piece, {.may_wait = true, .ahead = true});
+    if (!block) frames_.note_failure(*archive, *reader, piece, range.offset + piece.piece.at, block.error());
+    Ready ready;
+    land(key, block, ready);
+    drive(std::move(ready));
+  }
+}
+
+// What stands on a base takes a read of our own, with all that a reader's does: it may wait for frames of the base, and
+// for memory. Its reply is of no use, the frames stay in memory.
+void Fetch::difference_ahead(const std::shared_ptr<OpenArchive>& archive, const ReaderPtr& reader, Range range) {
+  auto request = std::make_shared<Request>();
+  request->archive = archive;
+  request->range = range;
+  request->done = [](const Result<ReadResult>&) {};
+  request->of_reader = false;
+  request->to_page_cache = false;
+  request->reader = reader;
+  start(request);
+}
+
+// A read of our own: whoever has the file open gets these bytes from the page cache then.
+void Fetch::read_to_push(const std::shared_ptr<OpenArchive>& archive, Range range, ReadDone done) {
+  auto request = std::make_shared<Request>();
+  request->archive = archive;
+  request->range = range;
+  request->done = std::move(done);
+  request->of_reader = false;
+  request->reader = archive->reader();
+  if (request->reader) return start(request);
+  request->done(make_error(Errc::unavailable, "its index was dropped"));
+}
+
+}  // namespace brevis::serve
