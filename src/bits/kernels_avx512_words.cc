@@ -253,16 +253,112 @@ void look_up_lanes(const uint8_t* in, size_t vectors, unsigned shift, uint32_t m
   }
 }
 
-void look_up(ConstWords in, unsigned shift, unsigned b, const uint8_t* table, uint8_t* out) {
-  const size_t vectors = in.count / 16;
-  const uint32_t mask = static_cast<uint32_t>(low_mask(b));
-  size_t done = 16 * vectors;
-  switch (in.lane()) {
-    case 1: look_up_lanes<1>(in.data, vectors, shift, mask, table, out); break;
-    case 2: look_up_lanes<2>(in.data, vectors, shift, mask, table, out); break;
-    case 4: look_up_lanes<4>(in.data, vectors, shift, mask, table, out); break;
-    default: done = 0;
+// Tables of lists have one entry everywhere but at the words that are listed, which are neighbours more often than not:
+// 256 entries from `first` on are looked up in registers, and everywhere else there is `other`.
+class NearTable {
+ public:
+  // False where more than 256 entries lie between the first and the last that differ from the others.
+  bool find(const uint8_t* table, size_t size) {
+    other_ = _mm512_set1_epi8(static_cast<char>(table[size - 1]));
+    const auto differs = [&](size_t at) { return _mm512_cmpneq_epi8_mask(load(table + at), other_); };
+    size_t from = 0, to = size;
+    if (size > kEntries) {
+      while (from < to && differs(from) == 0) from += kVector;
+      while (from < to && differs(to - kVector) == 0) to -= kVector;
+      if (from < to) {
+        const auto low = static_cast<size_t>(__builtin_ctzll(differs(from)));
+        to -= static_cast<size_t>(__builtin_clzll(differs(to - kVector)));
+        from += low;
+      }
+      if (to - from > kEntries) return false;
+    }
+    first_ = static_cast<uint32_t>(from);
+    for (unsigned k = 0; k < 4; ++k, from += kVector) {
+      const size_t left = from < size ? size - from : 0;
+      const __mmask64 there = left < kVector ? low_mask(static_cast<unsigned>(left)) : ~uint64_t{0};
+      part_[k] = _mm512_mask_loadu_epi8(other_, there, table + (left == 0 ? 0 : from));
+    }
+    return true;
   }
+
+  // For 64 words; their fields.
+  template <unsigned kLane>
+  BREVIS_INLINE V look_up(const uint8_t* in, __m128i down, uint32_t mask) const {
+    if constexpr (kLane == 1) {
+      const V field = _mm512_and_si512(_mm512_srl_epi16(load(in), down), _mm512_set1_epi8(static_cast<char>(mask)));
+      return entries(field, ~uint64_t{0});
+    } else if constexpr (kLane == 2) {
+      const V field = _mm512_set1_epi16(static_cast<short>(mask)),
+              first = _mm512_set1_epi16(static_cast<short>(first_)),
+              size = _mm512_set1_epi16(static_cast<short>(kEntries));
+      V index[2];
+      for (unsigned k = 0; k < 2; ++k)
+        index[k] = _mm512_sub_epi16(_mm512_and_si512(_mm512_srl_epi16(load(in + k * kVector), down), field), first);
+      const uint64_t near = _mm512_cmplt_epu16_mask(index[0], size) | uint64_t{_mm512_cmplt_epu16_mask(index[1], size)}
+                                                                          << (kVector / 2);
+      return entries(
+          _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(index[0])), _mm512_cvtepi16_epi8(index[1]), 1),
+          near);
+    } else {
+      const V field = _mm512_set1_epi32(static_cast<int>(mask)), first = _mm512_set1_epi32(static_cast<int>(first_)),
+              size = _mm512_set1_epi32(static_cast<int>(kEntries));
+      alignas(64) uint8_t index[kVector];
+      uint64_t near = 0;
+      for (unsigned k = 0; k < 4; ++k) {
+        const V at = _mm512_sub_epi32(_mm512_and_si512(_mm512_srl_epi32(load(in + k * kVector), down), field), first);
+        _mm_store_si128(reinterpret_cast<__m128i*>(index + 16 * k), _mm512_cvtepi32_epi8(at));
+        near |= uint64_t{_mm512_cmplt_epu32_mask(at, size)} << 16 * k;
+      }
+      return entries(load(index), near);
+    }
+  }
+
+ private:
+  static constexpr uint32_t kEntries = 256;
+
+  BREVIS_INLINE V entries(V index, __mmask64 near) const {
+    const V low = _mm512_permutex2var_epi8(part_[0], index, part_[1]),
+            high = _mm512_permutex2var_epi8(part_[2], index, part_[3]);
+    return _mm512_mask_mov_epi8(other_, near, _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(index), high));
+  }
+
+  V part_[4], other_;
+  uint32_t first_ = 0;
+};
+
+template <unsigned kLane>
+size_t look_up_near(const NearTable& table, const uint8_t* in, size_t count, unsigned shift, uint32_t mask,
+                    uint8_t* out) {
+  const __m128i down = _mm_cvtsi32_si128(static_cast<int>(shift));
+  size_t i = 0;
+  for (; i + kVector <= count; i += kVector)
+    _mm512_storeu_si512(out + i, table.look_up<kLane>(in + i * kLane, down, mask));
+  return i;
+}
+
+void look_up(ConstWords in, unsigned shift, unsigned b, const uint8_t* table, uint8_t* out) {
+  constexpr size_t kWorthALook = 4;  // entries of a table a word
+  const uint32_t mask = static_cast<uint32_t>(low_mask(b));
+  const size_t size = size_t{1} << b;
+  size_t done = 0;
+  NearTable near;
+  if (in.count >= kVector && size <= kWorthALook * in.count && near.find(table, size)) {
+    switch (in.lane()) {
+      case 1: done = look_up_near<1>(near, in.data, in.count, shift, mask, out); break;
+      case 2: done = look_up_near<2>(near, in.data, in.count, shift, mask, out); break;
+      case 4: done = look_up_near<4>(near, in.data, in.count, shift, mask, out); break;
+      default: break;
+    }
+  }
+  const uint8_t* const from = in.data + done * in.lane();
+  const size_t vectors = (in.count - done) / 16;
+  switch (in.lane()) {
+    case 1: look_up_lanes<1>(from, vectors, shift, mask, table, out + done); break;
+    case 2: look_up_lanes<2>(from, vectors, shift, mask, table, out + done); break;
+    case 4: look_up_lanes<4>(from, vectors, shift, mask, table, out + done); break;
+    default: break;
+  }
+  if (in.lane() <= 4) done += 16 * vectors;
   all_kernels().front().look_up(in.part(done, in.count - done), shift, b, table, out + done);
 }
 
