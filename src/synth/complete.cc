@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "synth/complete.h"
 
+#include <bit>
 #include <cstring>
 
 #include "bits/log2.h"
@@ -262,10 +263,16 @@ uint64_t slow_decode_price() { return std::min(codec_decode_cost(CodecId::rans),
 
 // The share of words from which on 16 bytes stood before, by a hash table of one entry a bucket.
 bool repeats_itself(std::span<const bits::ConstWords> frames) {
-  constexpr size_t kShort = 4096, kReach = 16, kLogTable = 15;
+  constexpr size_t kShort = 4096, kReach = 16;
+  constexpr unsigned kLogTable = 15;
   constexpr uint64_t kShareOf = 64;  // one place in 64
   uint64_t places = 0, repeats = 0;
-  std::vector<uint64_t> seen(size_t{1} << kLogTable);
+  for (const auto& frame : frames) places += frame.byte_span().size() / frame.lane();
+  // Cleared for every call, so that few places get few entries.
+  const unsigned log_table = std::min(kLogTable, static_cast<unsigned>(std::bit_width(places)));
+  thread_local std::vector<uint32_t> seen;
+  seen.assign(size_t{1} << log_table, 0);
+  places = 0;
   for (const auto& frame : frames) {
     const ByteSpan bytes = frame.byte_span();
     for (size_t i = 0; i + kReach <= bytes.size(); i += frame.lane()) {
@@ -273,9 +280,10 @@ bool repeats_itself(std::span<const bits::ConstWords> frames) {
       std::memcpy(&a, bytes.data() + i, 8);
       std::memcpy(&b, bytes.data() + i + 8, 8);
       const uint64_t hash = (a ^ (b << 23 | b >> 41)) * 0x9e3779b97f4a7c15u;
-      uint64_t& entry = seen[hash >> (64 - kLogTable)];
-      repeats += entry == hash;
-      entry = hash;
+      uint32_t& entry = seen[hash >> (64 - log_table)];
+      const auto low = static_cast<uint32_t>(hash >> 16);
+      repeats += entry == low;
+      entry = low;
       ++places;
     }
   }
@@ -290,13 +298,15 @@ uint64_t position_cost(uint64_t words, uint64_t others) {
 }
 
 uint64_t entropy_cost(const Histogram& histogram) {
-  const uint64_t total = histogram.total();
   if (histogram.counts.size() < 2) return 0;
-  const uint64_t log_total = bits::log2_near(total);
-  unsigned __int128 sum = 0;
-  for (const auto& [word, count] : histogram.counts)
-    sum += static_cast<unsigned __int128>(count) * (log_total - std::min<uint64_t>(log_total, bits::log2_near(count)));
-  return static_cast<uint64_t>(sum >> (bits::kLog2Bits - 8));
+  uint64_t total = 0;
+  unsigned __int128 weighed = 0;
+  for (const auto& [word, count] : histogram.counts) {
+    total += count;
+    weighed += bits::weighed_log2(count);
+  }
+  return static_cast<uint64_t>((static_cast<unsigned __int128>(total) * bits::log2_near(total) - weighed) >>
+                               (bits::kLog2Bits - 8));
 }
 
 uint64_t least_literal_cost(const Histogram& histogram, uint64_t frame_words) {

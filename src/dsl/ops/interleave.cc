@@ -59,25 +59,41 @@ Result<bool> invert(const NodeArgs& args, bits::ConstWords target, std::vector<b
 
 constexpr size_t kMeasured = 16384;  // words
 
-// Numbers of children for which the words of each are more alike than all together. Windows are taken to begin at their
+constexpr size_t kTurns = 12;  // a multiple of all numbers of children that are proposed
+
+// What words cost byte by byte, in one stream (k = 1) and in k that take turns. Windows are taken to begin at their
 // position.
+template <class T>
+std::array<uint64_t, 5> costs_of(const Target& target) {
+  std::array<BytePlanes<T>, kTurns> turns;
+  const size_t each = words_each(target, kMeasured);
+  for (const Window& window : target.windows) {
+    const T* const in = window.words.as<T>().data();
+    size_t turn = window.position % kTurns;
+    for (size_t i = 0; i < std::min(each, window.words.count); ++i) {
+      turns[turn].add(in[i]);
+      if (++turn == kTurns) turn = 0;
+    }
+  }
+  std::array<uint64_t, 5> costs{};
+  for (const size_t k : {1, 2, 3, 4}) {
+    std::array<BytePlanes<T>, 4> parts;
+    for (size_t turn = 0; turn < kTurns; ++turn) parts[turn % k].add(turns[turn]);
+    for (size_t part = 0; part < k; ++part) costs[k] += parts[part].cost();
+  }
+  return costs;
+}
+
+// Numbers of children for which the words of each are more alike than all together.
 void propose(const Target& target, std::vector<Proposal>& out) {
   const uint64_t sampled = sampled_words(target);
   if (sampled < 256 || target.histogram->counts.size() < 2) return;
+  std::array<uint64_t, 5> costs;
+  bits::visit_lane(target.width, [&]<class T>(T) { costs = costs_of<T>(target); });
   for (const size_t k : {2, 3, 4}) {
-    BytePlanes whole(target.width);
-    std::vector<BytePlanes> parts(k, BytePlanes(target.width));
-    const size_t each = std::max<size_t>(1, kMeasured / target.windows.size());
-    for (const Window& window : target.windows)
-      for (size_t i = 0; i < std::min(each, window.words.count); ++i) {
-        whole.add(window.words.at(i));
-        parts[(window.position + i) % k].add(window.words.at(i));
-      }
-    uint64_t apart = 0;
-    for (const BytePlanes& part : parts) apart += part.cost();
     // Fewer words a table already look like less entropy, by about half a bit a value.
     const uint64_t slack = k * 256 * 128 * ((target.width + 7) / 8);
-    if (apart + apart / 32 + slack < whole.cost()) out.push_back({{}, std::vector<Dtype>(k, target.dtype)});
+    if (costs[k] + costs[k] / 32 + slack < costs[1]) out.push_back({{}, std::vector<Dtype>(k, target.dtype)});
   }
 }
 

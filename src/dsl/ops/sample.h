@@ -48,36 +48,35 @@ inline uint64_t zigzag_of(uint64_t word, unsigned width) {
 
 // The entropy of each byte of words by itself, summed: what words cost, roughly, also where a sample is too small to
 // meet any word twice. In 1/256 bits.
+template <class T>
 class BytePlanes {
  public:
-  explicit BytePlanes(unsigned width) : planes_((width + 7) / 8) {}
-  void add(uint64_t word) {
-    for (auto& plane : planes_) {
-      ++plane[word & 0xff];
-      word >>= 8;
-    }
-    ++words_;
+  void add(T word) {
+    for (size_t k = 0; k < sizeof(T); ++k) ++planes_[k][word >> 8 * k & 0xff];
+  }
+  void add(const BytePlanes& other) {
+    for (size_t k = 0; k < sizeof(T); ++k)
+      for (size_t v = 0; v < 256; ++v) planes_[k][v] += other.planes_[k][v];
   }
   uint64_t cost() const {
-    if (words_ == 0) return 0;
-    const uint32_t log_words = bits::log2_near(words_);
-    unsigned __int128 sum = 0;
-    for (const auto& plane : planes_)
-      for (const uint32_t count : plane)
-        if (count != 0)
-          sum += static_cast<unsigned __int128>(count) * (log_words - std::min(log_words, bits::log2_near(count)));
-    return static_cast<uint64_t>(sum >> (bits::kLog2Bits - 8));
+    uint64_t sum = 0;
+    for (const auto& plane : planes_) sum += bits::entropy_of(plane);
+    return sum >> (bits::kLog2Bits - 8);
   }
 
  private:
-  std::vector<std::array<uint32_t, 256>> planes_;
-  uint64_t words_ = 0;
+  std::array<std::array<uint32_t, 256>, sizeof(T)> planes_{};
 };
+
+// The first words of each window, about `limit` in all.
+inline size_t words_each(const Target& target, size_t limit) {
+  return std::max<size_t>(1, limit / std::max<size_t>(1, target.windows.size()));
+}
 
 // Calls f(word, the word `lag` before it), for at most about `limit` places spread over the windows.
 template <class F>
 void for_pairs(const Target& target, uint64_t lag, size_t limit, F&& f) {
-  const size_t each = std::max<size_t>(1, limit / std::max<size_t>(1, target.windows.size()));
+  const size_t each = words_each(target, limit);
   for (const Window& window : target.windows) {
     const bits::ConstWords words = window.words;
     const size_t end = std::min<uint64_t>(words.count, lag + each);

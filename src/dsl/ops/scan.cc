@@ -96,16 +96,43 @@ constexpr size_t kScreened = 1024;  // pairs that decide whether a stride is loo
 constexpr size_t kMeasured = 4096;  // pairs for that look
 constexpr size_t kMostStrides = 3;
 
+// What words cost byte by byte, and differences to those `stride` before them; at `limit` places about.
+struct Compared {
+  uint64_t words, sums, xors, pairs;
+};
+template <class T>
+Compared compare_typed(const Target& target, uint64_t stride, size_t limit) {
+  BytePlanes<T> words, sums, xors;
+  const T mask = static_cast<T>(bits::low_mask(target.width));
+  const unsigned sign = target.width - 1u;
+  const size_t each = words_each(target, limit);
+  uint64_t pairs = 0;
+  for (const Window& window : target.windows) {
+    const T* const in = window.words.as<T>().data();
+    const size_t end = std::min<uint64_t>(window.words.count, stride + each);
+    for (size_t i = stride; i < end; ++i) {
+      const T word = in[i], before = in[i - stride], difference = static_cast<T>(word - before);
+      words.add(word);
+      xors.add(word ^ before);
+      // zigzag_of() without a branch.
+      const T minus = static_cast<T>(0 - (difference >> sign & 1));
+      sums.add(static_cast<T>((difference << 1 ^ minus) & mask));
+      ++pairs;
+    }
+  }
+  return {words.cost(), sums.cost(), xors.cost(), pairs};
+}
+
+Compared compare(const Target& target, uint64_t stride, size_t limit) {
+  Compared out{};
+  bits::visit_lane(target.width, [&]<class T>(T) { out = compare_typed<T>(target, stride, limit); });
+  return out;
+}
+
 // Differences look no dearer than words. Sizes of numbers would not tell: the sign bit of floats is their highest.
 bool is_close(const Target& target, uint64_t stride) {
-  BytePlanes words(target.width), sums(target.width), xors(target.width);
-  const uint64_t mask = bits::low_mask(target.width);
-  for_pairs(target, stride, kScreened, [&](uint64_t word, uint64_t before) {
-    words.add(word);
-    sums.add(zigzag_of((word - before) & mask, target.width));
-    xors.add(word ^ before);
-  });
-  return std::min(sums.cost(), xors.cost()) < words.cost();
+  const Compared seen = compare(target, stride, kScreened);
+  return std::min(seen.sums, seen.xors) < seen.words;
 }
 
 // Strides of the shape (a row, an image) and small ones, where differences cost less than words.
@@ -124,22 +151,14 @@ void propose(const Target& target, std::vector<Proposal>& out) {
     bool operator<(const Found& other) const { return std::tie(cost, stride) < std::tie(other.cost, other.stride); }
   };
   std::vector<Found> found;
-  const uint64_t mask = bits::low_mask(target.width);
   for (size_t i = 0; i < strides.size(); ++i) {
     const bool known = std::find(strides.begin(), strides.begin() + static_cast<ptrdiff_t>(i), strides[i]) !=
                        strides.begin() + static_cast<ptrdiff_t>(i);
     if (known || !is_close(target, strides[i])) continue;
-    BytePlanes words(target.width), sums(target.width), xors(target.width);
-    uint64_t pairs = 0;
-    for_pairs(target, strides[i], kMeasured, [&](uint64_t word, uint64_t before) {
-      words.add(word);
-      sums.add(zigzag_of((word - before) & mask, target.width));
-      xors.add(word ^ before);
-      ++pairs;
-    });
-    const uint64_t cost = std::min(sums.cost(), xors.cost());
-    if (cost + cost / 16 < words.cost())
-      found.push_back({cost / pairs, strides[i], sums.cost() <= xors.cost() ? kAdd : kXor});
+    const Compared seen = compare(target, strides[i], kMeasured);
+    const uint64_t cost = std::min(seen.sums, seen.xors);
+    if (cost + cost / 16 < seen.words)
+      found.push_back({cost / seen.pairs, strides[i], seen.sums <= seen.xors ? kAdd : kXor});
   }
   std::sort(found.begin(), found.end());
   for (size_t i = 0; i < std::min(found.size(), kMostStrides); ++i)
