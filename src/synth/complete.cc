@@ -203,16 +203,18 @@ constexpr uint64_t kSlowBytes = 16384;  // that a slow run sees
 
 // What zstd makes of words whose cheapest other codec costs `limit`; kNever where that is no less. A fast run tells
 // what the slow one cannot reach, since it saves an eighth at most on weights, and what needs no slow run; a part tells
-// how much the slow one saves. `quick`: the fast run is enough.
-uint64_t zstd_cost(const codec::CodecSpec& zstd, std::span<const bits::ConstWords> frames, uint64_t limit, bool quick) {
+// how much the slow one saves.
+enum class Zstd { fast, usual, slow };  // the fast run is enough; where it wins by far; never
+uint64_t zstd_cost(std::span<const bits::ConstWords> frames, uint64_t limit, Zstd how) {
+  const auto& zstd = *codec::find_codec(static_cast<uint64_t>(CodecId::zstd));
   uint64_t words = 0, bytes = 0;
   for (const auto& frame : frames) words += frame.count, bytes += frame.bytes();
   const uint64_t all = fast_bytes(frames, SIZE_MAX), upkeep = 4 * frames.size() * 8 * kBit;
   const auto cost = [&](uint64_t size) { return size * 8 * kBit + upkeep + words * codec_decode_cost(zstd.id); };
   const uint64_t fast = cost(all);
-  if (limit != kNever && fast < limit / 2) return fast;
+  if (how != Zstd::slow && limit != kNever && fast < limit / 2) return fast;
   if (cost(all / 8 * 7) >= limit) return kNever;
-  if (quick) return fast;
+  if (how == Zstd::fast) return fast;
   if (bytes <= kSlowBytes) {
     const auto slow = encoded_cost(zstd, frames, nullptr);
     return slow && *slow < limit ? *slow : kNever;
@@ -230,27 +232,28 @@ uint64_t zstd_cost(const codec::CodecSpec& zstd, std::span<const bits::ConstWord
 
 std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits::ConstWords> frames, uint64_t limit,
                                          bool quick) {
-  const Histogram histogram = count_all(frames);
+  const Zstd how = quick ? Zstd::fast : Zstd::usual;
   if (!expr.params.empty()) {
     const auto& spec = *codec::find_codec(expr.params[0]);
-    if (!spec.accepts(histogram.width)) return std::nullopt;
+    if (!spec.accepts(frames.front().width)) return std::nullopt;
     uint64_t cost = kNever;
     if (!spec.by_order) {
+      const Histogram histogram = count_all(frames);
       cost = order0_cost(spec, histogram, entropy_cost(histogram), frames.size(), limit);
     } else if (spec.id == CodecId::zstd && !repeats_itself(frames)) {
       return std::nullopt;
     } else if (spec.id == CodecId::zstd) {
-      cost = zstd_cost(spec, frames, limit, quick);
+      cost = zstd_cost(frames, limit, how);
     } else if (const auto encoded = encoded_cost(spec, frames, nullptr)) {
       cost = *encoded;
     }
     if (cost == kNever) return std::nullopt;
     return Completed{expr, cost};
   }
-  Pick pick = pick_order0(histogram, frames.size(), limit);
+  Pick pick = pick_order0(count_all(frames), frames.size(), limit);
   const auto& zstd = *codec::find_codec(static_cast<uint64_t>(CodecId::zstd));
-  if (zstd.accepts(histogram.width) && repeats_itself(frames)) {
-    const uint64_t cost = zstd_cost(zstd, frames, std::min(pick.cost, limit), quick);
+  if (zstd.accepts(frames.front().width) && repeats_itself(frames)) {
+    const uint64_t cost = zstd_cost(frames, std::min(pick.cost, limit), how);
     if (cost != kNever) pick = {CodecId::zstd, cost};
   }
   if (pick.cost == kNever) return std::nullopt;
@@ -258,6 +261,11 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
 }
 
 }  // namespace
+
+std::optional<uint64_t> zstd_sampled(std::span<const bits::ConstWords> frames, uint64_t limit) {
+  const uint64_t cost = zstd_cost(frames, limit, Zstd::slow);
+  return cost == kNever ? std::nullopt : std::optional(cost);
+}
 
 uint64_t slow_decode_price() { return std::min(codec_decode_cost(CodecId::rans), codec_decode_cost(CodecId::huffman)); }
 

@@ -33,6 +33,9 @@ std::optional<Completed> complete_sampled(const dsl::Expr& structure, std::span<
 std::optional<Completed> complete_sampled(const dsl::Expr& structure, std::span<const dsl::Window> frames,
                                           uint64_t limit = UINT64_MAX, bool quick = false);
 
+// What zstd makes of sample windows that repeat themselves; nullopt from `limit` on, or where a fast run says that it
+// is out of reach.
+std::optional<uint64_t> zstd_sampled(std::span<const bits::ConstWords> frames, uint64_t limit);
 // Whether a stream repeats itself enough for zstd to find something that order-0 codecs do not see. Streams too short
 // to waste time on always may.
 bool repeats_itself(std::span<const bits::ConstWords> frames);

@@ -167,8 +167,9 @@ const Leaf& TargetPool::leaf(uint32_t id) {
   // What repeats shows in the words' order alone.
   if (repeats(entry)) {
     const dsl::Expr zstd{dsl::OpId::literal, {static_cast<uint64_t>(codec::CodecId::zstd)}, {}};
-    if (auto done = complete_sampled(zstd, views_of(entry.windows))) {
-      const uint64_t cost = scale(done->cost, entry.words, entry.sampled) + kNodeCost;
+    const uint64_t limit = best ? scale(best->cost, entry.sampled, entry.words) + 1 : UINT64_MAX;
+    if (const auto done = zstd_sampled(views_of(entry.windows), limit)) {
+      const uint64_t cost = scale(*done, entry.words, entry.sampled) + kNodeCost;
       if (!best || cost < best->cost) best = Leaf{zstd, cost};
     }
   }
