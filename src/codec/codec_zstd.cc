@@ -20,7 +20,7 @@ namespace {
 
 // Part of what makes archives reproducible. Readers do not care.
 constexpr int kLevel = 12;
-constexpr int kFastLevel = 1;  // of a first look
+constexpr int kFastLevel = 1, kNearLevel = 5;  // of looks
 
 struct FreeContexts {
   void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
@@ -41,6 +41,13 @@ size_t compress(ByteSpan bytes, int level, ByteVector& out) {
   const size_t size = ZSTD_compress2(zstd, out.data() + at, out.size() - at, bytes.data(), bytes.size());
   out.resize(ZSTD_isError(size) ? at : at + size);
   return size;
+}
+
+size_t size_at(ByteSpan bytes, int level) {
+  thread_local ByteVector scratch;
+  scratch.clear();
+  const size_t size = compress(bytes, level, scratch);
+  return ZSTD_isError(size) ? bytes.size() : size;
 }
 
 bool accepts(unsigned width) { return width >= 1 && width <= 64; }
@@ -106,12 +113,9 @@ Status append_zstd_frame(ByteSpan bytes, int level, ByteVector& out) {
   return {};
 }
 
-size_t zstd_fast_size(ByteSpan bytes) {
-  thread_local ByteVector scratch;
-  scratch.clear();
-  const size_t size = compress(bytes, kFastLevel, scratch);
-  return ZSTD_isError(size) ? bytes.size() : size;
-}
+size_t zstd_fast_size(ByteSpan bytes) { return size_at(bytes, kFastLevel); }
+size_t zstd_usual_size(ByteSpan bytes) { return size_at(bytes, kLevel); }
+size_t zstd_near_size(ByteSpan bytes) { return size_at(bytes, kNearLevel); }
 
 const CodecSpec zstd_codec = {.id = CodecId::zstd,
                               .name = "zstd",

@@ -18,7 +18,10 @@ Result<uint64_t> zstd_frame_content(ByteSpan payload);
 Status unpack_zstd_frame(ByteSpan payload, MutByteSpan out);
 Status append_zstd_frame(ByteSpan bytes, int level, ByteVector& out);
 
-// Bytes after a fast run of zstd; those of the input where it fails.
+// Bytes after a fast run of zstd, and after one that comes near what is stored in a fraction of the time; those of the
+// input where it fails.
 size_t zstd_fast_size(ByteSpan bytes);
+size_t zstd_usual_size(ByteSpan bytes);
+size_t zstd_near_size(ByteSpan bytes);
 
 }  // namespace brevis::codec

@@ -191,43 +191,39 @@ std::optional<uint64_t> encoded_cost(const codec::CodecSpec& spec, std::span<con
   return (payload.size() + 4 * frames.size()) * 8 * kBit + words * codec_decode_cost(spec.id);
 }
 
-// Bytes of a fast run over the first `each` words of every frame.
-uint64_t fast_bytes(std::span<const bits::ConstWords> frames, size_t each) {
+// Bytes of a run over the first `each` words of every frame.
+uint64_t run_bytes(size_t (*run)(ByteSpan), std::span<const bits::ConstWords> frames, size_t each) {
   uint64_t bytes = 0;
-  for (const auto& frame : frames)
-    bytes += codec::zstd_fast_size(frame.part(0, std::min(each, frame.count)).byte_span());
+  for (const auto& frame : frames) bytes += run(frame.part(0, std::min(each, frame.count)).byte_span());
   return std::max<uint64_t>(1, bytes);
 }
 
-constexpr uint64_t kSlowBytes = 16384;  // that a slow run sees
+constexpr uint64_t kNearBytes = 16384;  // that nearer runs see
+constexpr uint64_t kNearOf = 16;
 
 // What zstd makes of words whose cheapest other codec costs `limit`; kNever where that is no less. A fast run tells
-// what the slow one cannot reach, since it saves an eighth at most on weights, and what needs no slow run; a part tells
-// how much the slow one saves.
-enum class Zstd { fast, usual, slow };  // the fast run is enough; where it wins by far; never
+// what the usual one cannot reach, since it saves an eighth at most on weights, and what needs no nearer one; a part
+// tells how much is saved over the fast run.
+enum class Zstd { fast, usual, near };  // the fast run is enough; where it wins by far; never
 uint64_t zstd_cost(std::span<const bits::ConstWords> frames, uint64_t limit, Zstd how) {
-  const auto& zstd = *codec::find_codec(static_cast<uint64_t>(CodecId::zstd));
-  uint64_t words = 0, bytes = 0;
-  for (const auto& frame : frames) words += frame.count, bytes += frame.bytes();
-  const uint64_t all = fast_bytes(frames, SIZE_MAX), upkeep = 4 * frames.size() * 8 * kBit;
-  const auto cost = [&](uint64_t size) { return size * 8 * kBit + upkeep + words * codec_decode_cost(zstd.id); };
+  uint64_t words = 0;
+  for (const auto& frame : frames) words += frame.count;
+  const uint64_t all = run_bytes(codec::zstd_fast_size, frames, SIZE_MAX), upkeep = 4 * frames.size() * 8 * kBit;
+  const auto cost = [&](uint64_t size) { return size * 8 * kBit + upkeep + words * codec_decode_cost(CodecId::zstd); };
   const uint64_t fast = cost(all);
-  if (how != Zstd::slow && limit != kNever && fast < limit / 2) return fast;
+  if (how != Zstd::near && limit != kNever && fast < limit / 2) return fast;
   if (cost(all / 8 * 7) >= limit) return kNever;
   if (how == Zstd::fast) return fast;
-  if (bytes <= kSlowBytes) {
-    const auto slow = encoded_cost(zstd, frames, nullptr);
-    return slow && *slow < limit ? *slow : kNever;
-  }
-  const size_t each = std::max<size_t>(1, kSlowBytes / frames.size() / frames.front().lane());
-  std::vector<bits::ConstWords> parts;
-  for (const auto& frame : frames) parts.push_back(frame.part(0, std::min(each, frame.count)));
-  ByteVector slow;
-  for (const auto& part : parts)
-    if (!zstd.encode(nullptr, part, slow)) return kNever;
-  const uint64_t expected =
-      cost(static_cast<uint64_t>(static_cast<unsigned __int128>(all) * slow.size() / fast_bytes(frames, each)));
-  return expected < limit ? expected : kNever;
+  // What is stored saves a few hundredths more than the nearer run, so that where it matters it has to be asked.
+  const size_t each = std::max<size_t>(1, kNearBytes / frames.size() / frames.front().lane());
+  const uint64_t part = run_bytes(codec::zstd_fast_size, frames, each);
+  const auto expected = [&](size_t (*run)(ByteSpan)) {
+    return cost(static_cast<uint64_t>(static_cast<unsigned __int128>(all) * run_bytes(run, frames, each) / part));
+  };
+  const uint64_t near = expected(codec::zstd_near_size);
+  if (near - near / kNearOf >= limit) return kNever;
+  const uint64_t usual = expected(codec::zstd_usual_size);
+  return usual < limit ? usual : kNever;
 }
 
 std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits::ConstWords> frames, uint64_t limit,
@@ -263,7 +259,7 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
 }  // namespace
 
 std::optional<uint64_t> zstd_sampled(std::span<const bits::ConstWords> frames, uint64_t limit) {
-  const uint64_t cost = zstd_cost(frames, limit, Zstd::slow);
+  const uint64_t cost = zstd_cost(frames, limit, Zstd::near);
   return cost == kNever ? std::nullopt : std::optional(cost);
 }
 
