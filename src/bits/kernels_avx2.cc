@@ -9,13 +9,25 @@
 //
 // What symbols become goes through a tile that stays in the first-level cache; packed fields are then or-ed to it.
 #if defined(__x86_64__)
+#include <cpuid.h>
+
 #include "bits/avx2.h"
 
 namespace brevis::bits {
 
+namespace {
+
+// clang 14 has no name for it.
+bool cpu_has_lzcnt() {
+  unsigned a, b, c = 0, d;
+  return __get_cpuid(0x80000001, &a, &b, &c, &d) != 0 && (c & bit_LZCNT) != 0;
+}
+
+}  // namespace
+
 bool cpu_has_avx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-         __builtin_cpu_supports("popcnt");
+         __builtin_cpu_supports("popcnt") && cpu_has_lzcnt();
 }
 
 BREVIS_TARGET_BEGIN(BREVIS_AVX2)
