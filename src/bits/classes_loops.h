@@ -52,7 +52,8 @@ void levels(ConstWords in, unsigned shift, uint64_t mask, uint64_t low, uint8_t*
 }
 
 template <size_t kTerms>
-void classes_of_sums(const LevelSums& sums, size_t count, uint8_t* out) {
+void classes_of_sums(const LevelSums& given, size_t count, uint8_t* __restrict out) {
+  const LevelSums sums = given;  // which `out` cannot be part of
   const uint16_t first = sums.begins[0], second = sums.begins[1], third = sums.begins[2];
   for (size_t i = 0; i < count; ++i) {
     uint16_t sum = sums.always;

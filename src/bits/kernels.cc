@@ -37,6 +37,7 @@ constexpr std::array kVariants = {
               fill_avx2(table);
               fill_avx2_offset(table);
               fill_avx2_fit(table);
+              fill_avx2_join(table);
               fill_avx2_classes(table);
               fill_avx2_combine(table);
             }},
@@ -46,6 +47,7 @@ constexpr std::array kVariants = {
               fill_avx512_offset(table);
               fill_avx512_fit(table);
               fill_avx512_deal(table);
+              fill_avx512_join(table);
               fill_avx512_classes(table);
               fill_avx512_combine(table);
             }},

@@ -160,6 +160,15 @@ struct LevelSums {
   uint16_t begins[DealHands::kHands - 1];
 };
 
+// Words whose classes follow from the levels of words at least kNearest before them.
+struct LevelJoin {
+  static constexpr size_t kNearest = 32;
+  LevelSums sums;  // of the words, at most 1,008; some of their levels are those of words joined before
+  uint8_t* own;    // where the levels of the words go, as levels() gives them
+  unsigned shift;
+  uint64_t mask, low;
+};
+
 enum class Combine : uint8_t;  // combine.h
 
 constexpr size_t kSymbolSlack = 64;
@@ -208,6 +217,10 @@ struct Kernels {
   void (*levels)(ConstWords in, unsigned shift, uint64_t mask, uint64_t low, uint8_t* out);
   // How many of begins, ascending, are at most `always` plus the levels[k][i] times weights[k], which fits 16 bits.
   void (*sum_classes)(const LevelSums& sums, size_t count, uint8_t* out);
+  // Does for whole streams of words of 1, 2 or 4 bytes (by log2 of that) what sum_classes, deal and levels do in turn
+  // for stretches of kNearest words: word i is the next one of the stream of its class. False where a stream has fewer
+  // words than its class. Null: going in turn is no slower.
+  bool (*join_levels[3])(const LevelJoin& join, const DealHands& hands, uint8_t* out, size_t count);
   // How often each of 0 .. kHands - 1 occurs among so many bytes, all below kHands.
   void (*count_classes)(const uint8_t* classes, size_t count, size_t* counts);
 
@@ -284,6 +297,7 @@ void fill_avx2(Kernels& table);
 void fill_avx2_words(Kernels& table);
 void fill_avx2_offset(Kernels& table);
 void fill_avx2_fit(Kernels& table);
+void fill_avx2_join(Kernels& table);
 void fill_avx2_classes(Kernels& table);
 void fill_avx2_combine(Kernels& table);
 void fill_avx2_rans(Kernels& table);
@@ -295,6 +309,7 @@ void fill_avx512_words(Kernels& table);
 void fill_avx512_offset(Kernels& table);
 void fill_avx512_fit(Kernels& table);
 void fill_avx512_deal(Kernels& table);
+void fill_avx512_join(Kernels& table);
 void fill_avx512_classes(Kernels& table);
 void fill_avx512_combine(Kernels& table);
 void fill_avx512_rans(Kernels& table);

@@ -20,6 +20,7 @@
 #include "dsl/ops/context.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "base/coding.h"
 
@@ -87,8 +88,8 @@ class Levels {
       if (term.stride < words) before_ = std::max<size_t>(before_, term.stride);
       nearest_ = std::min(nearest_, term.stride);
     }
-    store_.resize(before_ + words);
-    std::fill_n(store_.begin(), before_, classes.start);
+    store_ = std::make_unique_for_overwrite<uint8_t[]>(before_ + words);
+    std::fill_n(store_.get(), before_, classes.start);
     for (const ContextTerm& term : params.terms) {
       if (term.stride < words)
         terms_.push_back(term);
@@ -99,17 +100,21 @@ class Levels {
 
   // Words between a word and the first that may depend on it.
   uint64_t nearest() const { return nearest_; }
-  uint8_t* at(size_t word) { return store_.data() + before_ + word; }
+  uint8_t* at(size_t word) { return store_.get() + before_ + word; }
 
   // Of words all within reach of levels that are set.
   void classes(size_t at, std::span<uint8_t> out) const {
+    bits::kernels().sum_classes(sums(at), out.size(), out.data());
+  }
+  // Of the words from `at` on.
+  bits::LevelSums sums(size_t at) const {
     bits::LevelSums sums{terms_.size(), {}, {}, always_, {}};
     for (size_t k = 0; k < terms_.size(); ++k) {
-      sums.levels[k] = store_.data() + before_ - terms_[k].stride + at;
+      sums.levels[k] = store_.get() + before_ - terms_[k].stride + at;
       sums.weights[k] = static_cast<uint16_t>(terms_[k].weight);
     }
     std::copy(classes_.thresholds.begin(), classes_.thresholds.end(), sums.begins);
-    bits::kernels().sum_classes(sums, out.size(), out.data());
+    return sums;
   }
 
   // The same where words depend on those right before them. `next`: the levels of each child's words to come. Sets the
@@ -154,7 +159,7 @@ class Levels {
   uint16_t always_ = 0;             // what the others add
   size_t before_ = 0;
   uint64_t nearest_ = UINT64_MAX;
-  std::vector<uint8_t> store_;
+  std::unique_ptr<uint8_t[]> store_;
 };
 
 Error disagree() { return corrupt_stream("classes of contexts and words disagree in number"); }
@@ -182,6 +187,11 @@ Status run_near(const ContextParams& params, uint64_t low, Levels& levels, std::
 
 Status run_far(const ContextParams& params, uint64_t low, Levels& levels, std::span<const bits::ConstWords> in,
                bits::Words out) {
+  const auto kernel = out.lane() <= 4 ? bits::kernels().join_levels[out.lane() / 2] : nullptr;
+  if (kernel != nullptr && params.level == LevelOf::field) {
+    const bits::LevelJoin join{levels.sums(0), levels.at(0), params.shift, bits::low_mask(params.bits), low};
+    return kernel(join, hands_of(in), out.data, out.count) ? Status{} : disagree();
+  }
   Hands from(in);
   const size_t step = std::min<uint64_t>(levels.nearest(), kDealTile);
   uint8_t classes[kDealTile];

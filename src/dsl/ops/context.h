@@ -15,7 +15,7 @@ namespace brevis::dsl {
 constexpr uint64_t kMaxContextStride = uint64_t{1} << 20;
 constexpr uint64_t kMaxContextWeight = 4;
 constexpr size_t kMaxContextTerms = bits::LevelSums::kMaxTerms;
-constexpr uint64_t kLongStride = 32;  // from here on stretches pay
+constexpr uint64_t kLongStride = bits::LevelJoin::kNearest;  // from here on stretches pay
 using bits::kTopLevel;
 constexpr size_t kContextSums = kTopLevel * kMaxContextWeight * kMaxContextTerms + 1;
 

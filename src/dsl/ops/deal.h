@@ -32,15 +32,19 @@ inline Status dealt_lengths(const Node&, uint64_t n, std::span<const uint64_t> c
   return {};
 }
 
+inline bits::DealHands hands_of(std::span<const bits::ConstWords> in) {
+  bits::DealHands hands;
+  for (size_t c = 0; c < kHands; ++c) {
+    hands.next[c] = in[c].data;
+    hands.end[c] = in[c].data + in[c].bytes();
+  }
+  return hands;
+}
+
 // Children that words are taken from, with the place reached in each.
 class Hands {
  public:
-  explicit Hands(std::span<const bits::ConstWords> in) : lane_(in[0].lane()) {
-    for (size_t c = 0; c < kHands; ++c) {
-      hands_.next[c] = in[c].data;
-      hands_.end[c] = in[c].data + in[c].bytes();
-    }
-  }
+  explicit Hands(std::span<const bits::ConstWords> in) : hands_(hands_of(in)), lane_(in[0].lane()) {}
 
   // The words of at most kDealTile classes, in turn; false when there are not as many of each.
   bool take(std::span<const uint8_t> classes, bits::Words out) {
