@@ -16,8 +16,8 @@
 namespace brevis::pack {
 namespace {
 
-constexpr size_t kMostSiblings = 3;           // programs that searches found, tried on like streams
 constexpr uint64_t kDuplicateFrom = 4096;     // bytes; a reference costs about 30
+constexpr unsigned kPlainSoon = 1;            // so many plain kin in a row: the next one may well be
 constexpr size_t kRecentChoices = 8;          // whose tables are tried on a new stream
 constexpr uint64_t kGuessOpaqueFrom = 65536;  // bytes; shorter opaque runs are taken as bytes
 constexpr uint64_t kTextFrom = 16384;         // bytes of a header; a choice costs as much as it saves
@@ -133,59 +133,52 @@ Result<Coded> Coder::write_reference(uint64_t offset, const RecordPlan& plan, co
   return Coded{writer_->add_record(std::move(record)), digest, true, 0, std::nullopt, 0};
 }
 
-void Coder::Siblings::add(const synth::Sibling& sibling) {
-  std::erase_if(found, [&](const synth::Sibling& other) { return other.expr == sibling.expr; });
-  found.insert(found.begin(), sibling);
-  if (found.size() > kMostSiblings) found.pop_back();
-}
-
-// Opaque bytes may be weights of another format: the reading of them that gives the smallest size wins.
-Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan,
-                                    unsigned& width) {
+Result<synth::ChooseOptions> Coder::options_of(const RecordPlan& plan, const Scan& scan) const {
   synth::ChooseOptions options;
   options.frame_bytes = options_.frame_bytes;
   options.parts = scan.parts;
   options.search = options_.search;
   options.may_be_text = plan.kind == archive::SegmentKind::opaque;
-  if (options.search) options.search->budget->add_stream(stream.bytes());
   const auto wanted = options_.programs.find(std::string(dtype_info(plan.dtype).name));
   if (wanted != options_.programs.end()) {
     BREVIS_ASSIGN(options.wanted,
                   dsl::parse_program("u" + std::to_string(plan.width()) + " = " + wanted->second, true));
   }
-  if (plan.kind == archive::SegmentKind::prefix && stream.bytes() >= kTextFrom) {
+  if (plan.kind == archive::SegmentKind::prefix && plan.bytes() >= kTextFrom) {
     // Names and numbers, over and over.
     options.search.reset();
     BREVIS_ASSIGN(options.wanted, dsl::parse_program("u8 = literal(zstd)", true));
   }
+  return options;
+}
+
+// What like streams tell by now is a guess of what they will.
+LookAhead::Foresee Coder::foresee(const RecordPlan& plan) const {
+  if (pool_->threads() == 1 || plan.kind != archive::SegmentKind::tensor || options_.bases != nullptr) return {};
+  synth::ChooseOptions told;
+  sharing_.tell(plan, told);
+  if (told.siblings_decide) return {};
+  const bool plain = told.kin && told.kin->plain >= kPlainSoon;
+  return [this, &plan, plain, mate = std::move(told.mate)](const SpanStream& bytes,
+                                                           const Scan& scan) -> LookAhead::Foreseen {
+    auto options = options_of(plan, scan);
+    if (!options || options->wanted) return {};
+    options->mate = mate;
+    auto seen = synth::Foreseen::of(words_of(bytes, plan.dtype, plan.width(), plan.shape), scan.stats, *options, plain);
+    return seen ? std::move(*seen) : nullptr;
+  };
+}
+
+// Opaque bytes may be weights of another format: the reading of them that gives the smallest size wins.
+Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan,
+                                    synth::Foreseen* foreseen, unsigned& width) {
+  BREVIS_ASSIGN(synth::ChooseOptions options, options_of(plan, scan));
+  if (options_.search) options_.search->budget->add_stream(stream.bytes());
+  options.foreseen = foreseen;
   width = plan.width();
-  const std::tuple key{plan.dtype, plan.role, static_cast<unsigned>(std::bit_width(stream.bytes()))};
-  const bool has_mates = plan.kind == archive::SegmentKind::tensor && !plan.bundle;
-  const auto mate = has_mates ? mates_.find(key) : mates_.end();
-  if (mate != mates_.end()) options.mate = mate->second;
-  const std::tuple shape_key{plan.dtype, plan.shape};
-  if (has_mates) {
-    const auto by_shape = siblings_by_shape_.find(shape_key);
-    const auto by_role = siblings_by_role_.find(key);
-    const Siblings* like = by_shape != siblings_by_shape_.end() ? &by_shape->second
-                           : by_role != siblings_by_role_.end() ? &by_role->second
-                                                                : nullptr;
-    if (like != nullptr) {
-      options.siblings = like->found;
-      options.siblings_decide = like->found.front().thorough;
-    }
-  }
-  const std::tuple kin_key{plan.dtype, plan.role, plan.shape.size()};
-  const auto kin = has_mates ? kin_.find(kin_key) : kin_.end();
-  if (kin != kin_.end()) options.kin = kin->second;
+  sharing_.tell(plan, options);
   BREVIS_ASSIGN(auto best, synth::choose(words_of(stream, plan.dtype, width, plan.shape), scan.stats, options));
-  if (has_mates && best.sibling) {
-    siblings_by_shape_[shape_key].add(*best.sibling);
-    siblings_by_role_[key].add(*best.sibling);
-  }
-  if (has_mates && best.mate) mates_.insert_or_assign(key, *best.mate);
-  if (has_mates && !best.frame_words.empty() && (best.kin || !best.shared))
-    kin_.insert_or_assign(kin_key, best.kin.value_or(synth::Kin{}));
+  sharing_.learn(plan, best);
   const bool guess = plan.kind == archive::SegmentKind::opaque && stream.bytes() >= kGuessOpaqueFrom &&
                      stream.bytes() % 4 == 0 && !best.frame_words.empty() && !best.settled;
   if (!guess) return best;
@@ -194,6 +187,7 @@ Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& 
     BREVIS_ASSIGN(const Scan other, this->scan(stream, bits));
     options.parts = other.parts;
     options.may_be_text = false;
+    options.foreseen = nullptr;
     BREVIS_ASSIGN(auto choice, synth::choose(words_of(stream, dtype, bits, {}), other.stats, options));
     if (choice.estimated_bytes < best.estimated_bytes) {
       best = std::move(choice);
@@ -235,7 +229,8 @@ Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& ch
   const bool whole_words = stats.width == choice.program->width();
   const uint64_t frames_a_part = stats.words / std::max<size_t>(scan.parts.size(), 1) / choice.frame_words[0] + 1;
   for (const auto& set :
-       synth::add_tables(*bound, choice.tables, whole_words ? scan.parts : decltype(scan.parts){}, frames_a_part)) {
+       synth::add_tables(*bound, choice.tables,
+                         whole_words ? std::span(scan.parts) : std::span<const synth::StreamStats>(), frames_a_part)) {
     own.emplace_back();
     for (const ByteVector& table : set) own.back().push_back(writer_->add_table(table));
   }
@@ -338,7 +333,8 @@ Status Coder::of_plan(const RecordPlan& plan, Status status) {
 }
 
 Status Coder::code_all(const std::vector<RecordPlan>& plans, const Done& done) {
-  LookAhead ahead(*source_, *pool_, plans, options_.hold_bytes);
+  LookAhead ahead(*source_, *pool_, plans, options_.hold_bytes,
+                  [this](const RecordPlan& plan) { return foresee(plan); });
   for (size_t at = 0; at < plans.size(); ++at) {
     auto looked = ahead.next();
     if (!looked) return of_plan(plans[at], std::move(looked).error());
@@ -350,7 +346,8 @@ Status Coder::code_all(const std::vector<RecordPlan>& plans, const Done& done) {
 
 Status Coder::code(const RecordPlan& plan, LookAhead::Looked ahead, const Finish& finish) {
   if (!ahead.scan) {
-    BREVIS_ASSIGN(ahead.scan, scan(*ahead.bytes, plan.width()));
+    BREVIS_ASSIGN(Scan scanned, scan(*ahead.bytes, plan.width()));
+    ahead.scan = std::make_shared<Scan>(std::move(scanned));
   } else if (options_.on_progress) {
     BREVIS_TRY(options_.on_progress(0));
   }
@@ -381,7 +378,7 @@ Status Coder::code_stream(const RecordPlan& plan, const LookAhead::Looked& ahead
   unsigned width = plan.width();
   const auto start = std::chrono::steady_clock::now();
   if (!alone) {
-    BREVIS_ASSIGN(alone, choose(*ahead.bytes, plan, scanned, width));
+    BREVIS_ASSIGN(alone, choose(*ahead.bytes, plan, scanned, ahead.foreseen.get(), width));
   }
   const auto job = std::make_shared<Job>();
   job->bytes = ahead.bytes;
@@ -390,6 +387,7 @@ Status Coder::code_stream(const RecordPlan& plan, const LookAhead::Looked& ahead
   const size_t tables = writer_->manifest().tables.size();
   BREVIS_ASSIGN(job->record.bindings, bind_tables(job->choice, scanned));
   BREVIS_ASSIGN(job->bound, bind_record(job->choice, job->record.bindings));
+  planning_seconds_ += ahead.foresee_seconds;
   planning_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   job->coded = Coded{0, scanned.digest, false, table_bytes_from(tables), job->choice.trace, 0};
   job->record.words = job->stream.words;

@@ -2,7 +2,7 @@
 //
 // Coding one stream after the other into an archive: statistics, duplicate search, choice of program and tables, then
 // every frame encoded in parallel, decoded again and compared, and appended in order. The caller's thread chooses, one
-// stream after the other, while workers take the statistics of the streams that follow and encode the frames of those
+// stream after the other, while workers look at the streams that follow (lookahead.h) and encode the frames of those
 // before. Memory is bounded by the window of frames in flight and the few streams that are held while they are looked
 // at and encoded, each up to a fixed length.
 //
@@ -23,6 +23,7 @@
 #include "pack/lookahead.h"
 #include "pack/records.h"
 #include "pack/relations.h"
+#include "pack/sharing.h"
 #include "pack/source.h"
 #include "synth/choose.h"
 
@@ -76,7 +77,11 @@ class Coder {
   Status of_plan(const RecordPlan& plan, Status status);
   Result<Scan> scan(const SpanStream& stream, unsigned width) const;
   Result<std::optional<uint64_t>> find_equal(const SpanStream& stream, const Digest& digest, const RecordPlan& plan);
-  Result<synth::Choice> choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan, unsigned& width);
+  Result<synth::ChooseOptions> options_of(const RecordPlan& plan, const Scan& scan) const;
+  LookAhead::Foresee foresee(const RecordPlan& plan) const;
+  // `foreseen`: may be null.
+  Result<synth::Choice> choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan,
+                               synth::Foreseen* foreseen, unsigned& width);
   Result<std::vector<archive::Binding>> bind_tables(const synth::Choice& choice, const Scan& scan);
   Status encode_regions(const synth::Stream& stream, const synth::Choice& choice, const dsl::BoundProgram& bound,
                         const Digest& expected);
@@ -123,17 +128,9 @@ class Coder {
   FrameQueue queue_;
   bool failed_ = false;  // and the error has its name
   double planning_seconds_ = 0;
-  std::map<std::tuple<Dtype, std::string, unsigned>, synth::Mate> mates_;  // by dtype, role and log2 of the bytes
-  // What searches found, by dtype and shape and, under a shape of its own, by dtype, role and log2 of the bytes.
-  struct Siblings {
-    std::vector<synth::Sibling> found;  // the last one first
-    void add(const synth::Sibling& sibling);
-  };
-  std::map<std::tuple<Dtype, std::vector<uint64_t>>, Siblings> siblings_by_shape_;
-  std::map<std::tuple<Dtype, std::string, unsigned>, Siblings> siblings_by_role_;
-  // The same for differences, by their function, too.
+  Sharing sharing_;
+  // Mates of differences, by their function, too.
   std::map<std::tuple<Dtype, std::string, unsigned, bits::Combine>, synth::Mate> difference_mates_;
-  std::map<std::tuple<Dtype, std::string, size_t>, synth::Kin> kin_;  // by dtype, role and number of axes
 };
 
 }  // namespace brevis::pack

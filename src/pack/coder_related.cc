@@ -214,7 +214,7 @@ Result<std::optional<Coded>> Coder::code_related(const RecordPlan& plan, const S
     }
   }
   unsigned alone_width = own.width;  // stays: only bytes without a dtype are read in another
-  BREVIS_ASSIGN(alone, choose(bytes, plan, scanned, alone_width));
+  BREVIS_ASSIGN(alone, choose(bytes, plan, scanned, nullptr, alone_width));
   const uint64_t worth = alone->estimated_bytes - alone->estimated_bytes / kWorthOf;
   if ((!is_whole && !has_region) || choice.estimated_bytes > worth) return std::optional<Coded>();
 

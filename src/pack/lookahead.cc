@@ -38,8 +38,9 @@ Scan ScanParts::take() {
   return std::move(scan_);
 }
 
-LookAhead::LookAhead(const Source& source, Pool& pool, const std::vector<RecordPlan>& plans, uint64_t longest)
-    : source_(&source), pool_(&pool), plans_(&plans), longest_(longest) {
+LookAhead::LookAhead(const Source& source, Pool& pool, const std::vector<RecordPlan>& plans, uint64_t longest,
+                     std::function<Foresee(const RecordPlan&)> foresee)
+    : source_(&source), pool_(&pool), plans_(&plans), longest_(longest), foresee_(std::move(foresee)) {
   start_more();
 }
 
@@ -64,9 +65,11 @@ void LookAhead::start(const RecordPlan& plan) {
   for (const Member& member : plan.members) spans.push_back(member.span);
   Look& at = looks_.emplace_back();
   at.plan = &plan;
-  at.bytes = std::make_shared<SpanStream>(*source_, std::move(spans));
-  const uint64_t bytes = at.bytes->bytes();
+  at.looked.bytes = std::make_shared<SpanStream>(*source_, std::move(spans));
+  const uint64_t bytes = at.bytes = at.looked.bytes->bytes();
   if (bytes == 0 || bytes > longest_) return;
+  at.done = false;
+  if (foresee_) at.foresee = foresee_(plan);
   bytes_ += bytes;
   at.all = std::make_unique_for_overwrite<uint8_t[]>(bytes);
   const size_t pieces = static_cast<size_t>((bytes + kScanBytes - 1) / kScanBytes);
@@ -87,8 +90,8 @@ void LookAhead::start(const RecordPlan& plan) {
 
 Status LookAhead::read_and_count(Look& at, size_t piece) const {
   const uint64_t offset = piece * kScanBytes;
-  const MutByteSpan bytes(at.all.get() + offset, std::min(kScanBytes, at.bytes->bytes() - offset));
-  BREVIS_TRY(at.bytes->read(offset, bytes));
+  const MutByteSpan bytes(at.all.get() + offset, std::min(kScanBytes, at.bytes - offset));
+  BREVIS_TRY(at.looked.bytes->read(offset, bytes));
   const unsigned width = at.plan->width();
   at.pieces[piece].stats = synth::gather({bytes.data(), bytes.size() / (width / 8), static_cast<uint8_t>(width)});
   return {};
@@ -112,13 +115,34 @@ void LookAhead::look(Look& at, size_t piece) {
     if (!joined && at.outcome) at.outcome = std::move(joined);
     ++at.next;
   }
+  if (at.next == at.pieces.size()) {
+    const bool good = at.outcome.has_value();
+    lock.unlock();
+    Status finished;
+    if (good) finished = guarded([&] { return finish(at); });
+    lock.lock();
+    if (!finished) at.outcome = std::move(finished);
+    at.done = true;
+  }
   at.joining = false;
 }
 
 Status LookAhead::join(Look& at, size_t piece) {
-  const uint64_t offset = piece * kScanBytes, all = at.bytes->bytes();
-  at.hasher.update({at.all.get() + offset, std::min(kScanBytes, all - offset)});
+  const uint64_t offset = piece * kScanBytes;
+  at.hasher.update({at.all.get() + offset, std::min(kScanBytes, at.bytes - offset)});
   at.parts->add(std::exchange(at.pieces[piece].stats, {}));
+  return {};
+}
+
+Status LookAhead::finish(Look& at) {
+  Scan scan = at.parts->take();
+  scan.digest = at.hasher.digest();
+  at.looked.scan = std::make_shared<const Scan>(std::move(scan));
+  at.looked.bytes->hold(std::move(at.all));
+  if (!at.foresee) return {};
+  const uint64_t start = thread_cpu_ns();
+  at.looked.foreseen = at.foresee(*at.looked.bytes, *at.looked.scan);
+  at.looked.foresee_seconds = static_cast<double>(thread_cpu_ns() - start) * 1e-9;
   return {};
 }
 
@@ -126,16 +150,11 @@ Result<LookAhead::Looked> LookAhead::next() {
   Look& first = looks_.front();
   {
     std::unique_lock lock(mutex_);
-    done_.wait(lock, [&] { return first.next == first.pieces.size() && !first.joining; });
+    done_.wait(lock, [&] { return first.done; });
   }
   const Status outcome = std::move(first.outcome);
-  Looked looked{std::move(first.bytes), std::nullopt};
-  if (first.parts) {
-    looked.scan = first.parts->take();
-    looked.scan->digest = first.hasher.digest();
-    looked.bytes->hold(std::move(first.all));
-    bytes_ -= looked.bytes->bytes();
-  }
+  Looked looked = std::move(first.looked);
+  if (first.parts) bytes_ -= first.bytes;
   looks_.pop_front();
   BREVIS_TRY(outcome);
   start_more();

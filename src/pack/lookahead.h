@@ -16,6 +16,7 @@
 #include "base/threads.h"
 #include "pack/records.h"
 #include "pack/source.h"
+#include "synth/foresee.h"
 #include "synth/stats.h"
 
 namespace brevis::pack {
@@ -48,11 +49,18 @@ class LookAhead {
  public:
   struct Looked {
     std::shared_ptr<SpanStream> bytes;
-    std::optional<Scan> scan;  // nothing of streams that are too long to be held
+    std::shared_ptr<const Scan> scan;  // null for streams that are too long to be held
+    std::shared_ptr<synth::Foreseen> foreseen;
+    double foresee_seconds = 0;  // of a processor; for people
   };
+  using Foreseen = std::shared_ptr<synth::Foreseen>;
+  // Run in a worker once the stream is scanned; empty where nothing is to be foreseen.
+  using Foresee = std::function<Foreseen(const SpanStream& bytes, const Scan& scan)>;
 
   // Holds streams of up to `longest` bytes. Those that wait for their turn have about as much together.
-  LookAhead(const Source& source, Pool& pool, const std::vector<RecordPlan>& plans, uint64_t longest);
+  // `foresee`: asked on the caller's thread when a plan's stream is begun with.
+  LookAhead(const Source& source, Pool& pool, const std::vector<RecordPlan>& plans, uint64_t longest,
+            std::function<Foresee(const RecordPlan&)> foresee = {});
   ~LookAhead();
   LookAhead(const LookAhead&) = delete;
   LookAhead& operator=(const LookAhead&) = delete;
@@ -67,13 +75,16 @@ class LookAhead {
   };
   struct Look {
     const RecordPlan* plan;
-    std::shared_ptr<SpanStream> bytes;
+    uint64_t bytes;
     std::unique_ptr<uint8_t[]> all;
     std::vector<Piece> pieces;
     size_t next = 0;       // piece to be joined
     bool joining = false;  // by some worker, who alone is at what follows
+    bool done = true;
     std::optional<ScanParts> parts;
     DigestHasher hasher;
+    Foresee foresee;
+    Looked looked;
     Status outcome;
   };
   void start(const RecordPlan& plan);
@@ -81,15 +92,17 @@ class LookAhead {
   void look(Look& at, size_t piece);
   Status read_and_count(Look& at, size_t piece) const;
   static Status join(Look& at, size_t piece);
+  static Status finish(Look& at);
 
   const Source* source_;
   Pool* pool_;
   const std::vector<RecordPlan>* plans_;
   const uint64_t longest_;
+  const std::function<Foresee(const RecordPlan&)> foresee_;
   size_t started_ = 0;      // plans
   uint64_t bytes_ = 0;      // of streams in looks_
   std::deque<Look> looks_;  // which stay where they are as others come and go
-  std::mutex mutex_;        // guards `there`, next, joining and outcome of all looks, and running_
+  std::mutex mutex_;        // guards `there`, next, joining, done and outcome of all looks, and running_
   std::condition_variable done_;
   size_t running_ = 0;
   std::atomic<bool> stop_{false};

@@ -83,7 +83,7 @@ std::vector<const Expr*> probe(const std::vector<const Expr*>& structures, const
 
 // What is best for a part of the stream on its own may be best for all parts with tables of their own.
 std::vector<Candidate> parts_candidates(const Stream& stream, const StreamStats& stats, uint64_t frame_words,
-                                        const std::vector<StreamStats>& parts) {
+                                        std::span<const StreamStats> parts) {
   std::vector<Candidate> out;
   for (const StreamStats& part : parts) {
     const auto structures = known_good(stream.dtype, part, frame_words, 1);

@@ -8,6 +8,7 @@
 #include "dsl/verify.h"
 #include "synth/candidates.h"
 #include "synth/deals.h"
+#include "synth/foresee.h"
 #include "synth/improve.h"
 #include "synth/kin.h"
 #include "synth/known_good.h"
@@ -110,8 +111,9 @@ Result<std::optional<Choice>> train_shifted(const Stream& stream, const Shifted&
 // The best known structure for what an offset leaves, where it costs less than `limit`. `entropy`: of the stream.
 Result<std::optional<Choice>> with_offset(const Stream& stream, const std::vector<uint64_t>& params, Fields& whole,
                                           uint64_t limit, uint64_t entropy, const ChooseOptions& options) {
-  BREVIS_ASSIGN(const Shifted shifted, shift_whole(stream, params, telling_bits(stream.dtype, whole)));
-  Fields fields(shifted.stats, whole.frame_words());
+  BREVIS_ASSIGN(const std::shared_ptr<Moved> moved, Foreseen::move(options.foreseen, stream, params, whole));
+  const Shifted& shifted = moved->shifted;
+  Fields& fields = moved->fields;
   std::optional<Candidate> best = mate_candidate(fields, options);
   const std::vector<Structure> structures =
       known_good(stream.dtype, fields, 1, {false, false, false}, best ? best->cost : UINT64_MAX);
@@ -168,7 +170,7 @@ Result<std::optional<Choice>> offset_like_mate(const Stream& stream, Fields& fie
   const Expr& expr = options.mate->expr;
   const bool moves = expr.op == dsl::OpId::offset || expr.op == dsl::OpId::select;
   if (!moves) return std::optional<Choice>{};
-  BREVIS_ASSIGN(const auto promise, promising_offset(stream, false, &expr.params));
+  BREVIS_ASSIGN(const auto promise, Foreseen::promising(options.foreseen, stream, &expr.params));
   if (!promise) return std::optional<Choice>{};
   const auto plain = mate_candidate(fields, options);
   if (!plain) return std::optional<Choice>{};
@@ -189,7 +191,9 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
     }
   }
   const uint64_t frame_words = std::max<uint64_t>(1, options.frame_bytes / (stream.width / 8));
-  Fields fields(stats, frame_words);
+  std::optional<Fields> own;
+  if (options.foreseen == nullptr) own.emplace(stats, frame_words);
+  Fields& fields = own ? *own : options.foreseen->fields();
   const uint64_t entropy = entropy_by_stats(fields);
   bool plain = false;
   if (options.kin && !options.wanted) {
@@ -207,7 +211,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
       BREVIS_ASSIGN(auto choice, offset_like_mate(stream, fields, entropy, options));
       if (choice) return std::move(*choice);
     }
-    BREVIS_ASSIGN(offset, promising_offset(stream));
+    BREVIS_ASSIGN(offset, Foreseen::promising(options.foreseen, stream));
   }
   if (!plain && options.mate && options.mate_decides && !offset && !options.wanted && entropy != 0) {
     BREVIS_ASSIGN(auto choice, like_mate(stream, fields, entropy, options));
@@ -225,7 +229,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
       candidates.push_back(std::move(*candidate));
   }
   if (candidates.empty()) {
-    BREVIS_ASSIGN(candidates, known_candidates(stream, fields, plain, options));
+    BREVIS_ASSIGN(candidates, Foreseen::known(options.foreseen, stream, fields, plain, options));
   }
   std::optional<Choice> shifted;
   if (offset) {
@@ -237,7 +241,8 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   }
   if (!plain && !candidates.empty()) {
     const uint64_t limit = shifted ? shifted->estimated_bytes * 8 * 256 : candidates.front().cost;
-    BREVIS_ASSIGN(auto dealt, by_context(stream, fields, candidates.front().cost, limit, entropy, options));
+    BREVIS_ASSIGN(auto dealt, Foreseen::by_context(options.foreseen, stream, fields, candidates.front().cost, limit,
+                                                   entropy, options));
     if (dealt) shifted = std::move(dealt);
   }
   std::optional<SearchTrace> trace;

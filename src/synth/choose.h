@@ -36,6 +36,8 @@ struct Kin {
   uint64_t entropy = 0;  // of the last one, 1/256 bits a word
 };
 
+class Foreseen;  // foresee.h
+
 // What a search may use; everything outlives the choice.
 struct SearchOptions {
   const Grammar* grammar = nullptr;
@@ -68,10 +70,11 @@ struct ChooseOptions {
   std::vector<Sibling> siblings;  // programs found for like streams, the last one first
   bool siblings_decide = false;   // where one does as well here, there is no search
   // Statistics of consecutive parts of a long stream, at most 16 bits wide: programs are priced with tables a part.
-  std::vector<StreamStats> parts;
+  std::span<const StreamStats> parts;
   std::optional<SearchOptions> search;  // empty: known-good programs only
   unsigned depth = 0;                   // skeleton operators above
   bool may_be_text = false;             // a stream of bytes that nobody said are numbers
+  Foreseen* foreseen = nullptr;         // of this stream and these options, as far as it goes
 };
 
 // `stats` of the whole stream (gather(), append()). words > 0.

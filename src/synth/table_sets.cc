@@ -21,7 +21,7 @@ uint64_t bytes_of(const std::vector<ByteVector>& tables) {
 }  // namespace
 
 std::vector<std::vector<ByteVector>> add_tables(const dsl::BoundProgram& bound, const std::vector<ByteVector>& tables,
-                                                const std::vector<StreamStats>& parts, uint64_t frames_a_part) {
+                                                std::span<const StreamStats> parts, uint64_t frames_a_part) {
   std::vector<std::vector<ByteVector>> sets;
   for (const auto& table : tables) sets.push_back({table});
   for (const StreamStats& part : parts) {
@@ -42,8 +42,7 @@ std::vector<std::vector<ByteVector>> add_tables(const dsl::BoundProgram& bound, 
   return sets;
 }
 
-std::optional<uint64_t> cost_by_parts(const dsl::Expr& expr, const std::vector<StreamStats>& parts,
-                                      uint64_t frame_words) {
+std::optional<uint64_t> cost_by_parts(const dsl::Expr& expr, std::span<const StreamStats> parts, uint64_t frame_words) {
   uint64_t sum = 0;
   for (const StreamStats& part : parts) {
     const auto done = complete_order0(expr, part.field(0, part.width), frame_words);

@@ -16,11 +16,10 @@ namespace brevis::synth {
 // stream, each at most 16 bits wide; `frames_a_part` prices the byte by which a frame names its table. Gives for every
 // slot its table first and then what is worth adding (kMaxTableSet in all at most).
 std::vector<std::vector<ByteVector>> add_tables(const dsl::BoundProgram& bound, const std::vector<ByteVector>& tables,
-                                                const std::vector<StreamStats>& parts, uint64_t frames_a_part);
+                                                std::span<const StreamStats> parts, uint64_t frames_a_part);
 
 // Expected cost (complete.h) of a completed structure whose tables fit each part on its own; nullopt when it does not
 // express one of them so.
-std::optional<uint64_t> cost_by_parts(const dsl::Expr& expr, const std::vector<StreamStats>& parts,
-                                      uint64_t frame_words);
+std::optional<uint64_t> cost_by_parts(const dsl::Expr& expr, std::span<const StreamStats> parts, uint64_t frame_words);
 
 }  // namespace brevis::synth

@@ -95,6 +95,29 @@ TEST_CASE("law 6: the same input gives the same archive with any number of worke
   }
 }
 
+TEST_CASE("law 6: nor does what workers foresee of streams that tell each other something") {
+  std::vector<test::TensorSpec> tensors;
+  for (int layer = 0; layer < 14; ++layer) {
+    const auto seed = static_cast<uint64_t>(layer);
+    const std::string name = "layers." + std::to_string(100 + layer);
+    tensors.push_back({name + ".a.weight", Dtype::BF16, {150, 256}, test::channel_words(Dtype::BF16, 150, 256, seed)});
+    tensors.push_back({name + ".b.weight", Dtype::BF16, {100, 300}, test::gaussian_words(Dtype::BF16, 30000, seed)});
+    tensors.push_back({name + ".c.scale", Dtype::F32, {20000}, test::upcast_words(20000, seed)});
+  }
+  test::TempDir dir;
+  test::write_file(dir / "m.safetensors", test::safetensors_bytes(tensors));
+  ByteVector first;
+  for (const unsigned jobs : {1u, 2u, 5u}) {
+    PackOptions options;
+    options.jobs = jobs;
+    options.force = true;
+    pack_one(dir / "m.safetensors", dir / "m.brv", options);
+    const auto bytes = test::read_file(dir / "m.brv");
+    if (first.empty()) first = bytes;
+    CHECK(bytes == first);
+  }
+}
+
 TEST_CASE("Z04: tied tensors are stored once and both come back") {
   const auto weights = test::gaussian_words(Dtype::BF16, 100000, 3);
   const auto one = test::safetensors_bytes({test::flat_tensor("embed", Dtype::BF16, weights)});

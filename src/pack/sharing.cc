@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pack/sharing.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace brevis::pack {
+namespace {
+
+constexpr size_t kMostSiblings = 3;  // programs that searches found, tried on like streams
+
+bool has_like(const RecordPlan& plan) { return plan.kind == archive::SegmentKind::tensor && !plan.bundle; }
+unsigned size_class(const RecordPlan& plan) { return static_cast<unsigned>(std::bit_width(plan.bytes())); }
+
+}  // namespace
+
+void Sharing::Siblings::add(const synth::Sibling& sibling) {
+  std::erase_if(found, [&](const synth::Sibling& other) { return other.expr == sibling.expr; });
+  found.insert(found.begin(), sibling);
+  if (found.size() > kMostSiblings) found.pop_back();
+}
+
+void Sharing::tell(const RecordPlan& plan, synth::ChooseOptions& options) const {
+  if (!has_like(plan)) return;
+  const Key key{plan.dtype, plan.role, size_class(plan)};
+  if (const auto mate = mates_.find(key); mate != mates_.end()) options.mate = mate->second;
+  const auto by_shape = siblings_by_shape_.find({plan.dtype, plan.shape});
+  const auto by_role = siblings_by_role_.find(key);
+  const Siblings* like = by_shape != siblings_by_shape_.end() ? &by_shape->second
+                         : by_role != siblings_by_role_.end() ? &by_role->second
+                                                              : nullptr;
+  if (like != nullptr) {
+    options.siblings = like->found;
+    options.siblings_decide = like->found.front().thorough;
+  }
+  if (const auto kin = kin_.find({plan.dtype, plan.role, plan.shape.size()}); kin != kin_.end())
+    options.kin = kin->second;
+}
+
+void Sharing::learn(const RecordPlan& plan, const synth::Choice& choice) {
+  if (!has_like(plan)) return;
+  const Key key{plan.dtype, plan.role, size_class(plan)};
+  if (choice.sibling) {
+    siblings_by_shape_[{plan.dtype, plan.shape}].add(*choice.sibling);
+    siblings_by_role_[key].add(*choice.sibling);
+  }
+  if (choice.mate) mates_.insert_or_assign(key, *choice.mate);
+  if (!choice.frame_words.empty() && (choice.kin || !choice.shared))
+    kin_.insert_or_assign({plan.dtype, plan.role, plan.shape.size()}, choice.kin.value_or(synth::Kin{}));
+}
+
+}  // namespace brevis::pack

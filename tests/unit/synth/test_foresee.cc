@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "synth/foresee.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "support/weights.h"
+
+using namespace brevis;
+
+namespace {
+
+struct Case {
+  const char* name;
+  Dtype dtype;
+  ByteVector bytes;
+  std::vector<uint64_t> shape;
+};
+
+// Curves down their columns, as style vectors are.
+ByteVector smooth_words(size_t rows, size_t columns) {
+  ByteVector out(2 * rows * columns);
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t c = 0; c < columns; ++c) {
+      const double value = (1 + double(c % 7)) * (0.3 + double((r * (c + 3)) % (40 * (c + 3))) / double(40 * (c + 3)));
+      const uint64_t word = test::to_float_word(Dtype::BF16, value);
+      out[2 * (r * columns + c)] = static_cast<uint8_t>(word);
+      out[2 * (r * columns + c) + 1] = static_cast<uint8_t>(word >> 8);
+    }
+  return out;
+}
+
+// Deviations that change slowly along each row: neighbours tell.
+ByteVector swelling_words(size_t rows, size_t columns) {
+  ByteVector out;
+  for (size_t at = 0; at < rows * columns; at += 64) {
+    const double deviation = 0.01 * double(1 + at / 64 * 7919 % 97);
+    const ByteVector part = test::gaussian_words(Dtype::BF16, 64, at, deviation);
+    out.insert(out.end(), part.begin(), part.end());
+  }
+  return out;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> out;
+  out.push_back({"bell", Dtype::BF16, test::gaussian_words(Dtype::BF16, 200 * 300, 1), {200, 300}});
+  out.push_back({"long bell", Dtype::BF16, test::gaussian_words(Dtype::BF16, 1024 * 2048, 2), {1024, 2048}});
+  out.push_back({"channels", Dtype::BF16, test::channel_words(Dtype::BF16, 300, 256, 5), {300, 256}});
+  out.push_back({"long channels", Dtype::BF16, test::channel_words(Dtype::BF16, 1024, 2048, 6), {1024, 2048}});
+  out.push_back({"channels in F32", Dtype::F32, test::channel_words(Dtype::F32, 200, 256, 7), {200, 256}});
+  out.push_back({"swelling", Dtype::BF16, swelling_words(256, 256), {256, 256}});
+  out.push_back({"smooth", Dtype::BF16, smooth_words(400, 64), {400, 64}});
+  out.push_back({"widened", Dtype::F32, test::upcast_words(50000, 4), {50000}});
+  out.push_back({"integers", Dtype::I32, test::palette_words(32, 50000, 16, 5), {50000}});
+  out.push_back({"pruned", Dtype::F16, test::zero_heavy_words(Dtype::F16, 40000, 3), {200, 200}});
+  out.push_back({"noise", Dtype::U8, test::random_bytes(80000, 6), {80000}});
+  out.push_back({"constant", Dtype::BF16, test::constant_words(16, 5000, 0x3f80), {5000}});
+  out.push_back({"ramp", Dtype::I64, test::ramp_words(64, 5000, 0, 1), {5000}});
+  out.push_back({"few", Dtype::BF16, test::random_bytes(6, 1), {3}});
+  return out;
+}
+
+struct World {
+  const synth::Grammar grammar;
+  const synth::Prior prior;
+  const synth::Effort effort = synth::effort_of(synth::Profile::balanced);
+};
+
+synth::Stream stream_of(const Case& one) {
+  synth::Stream stream;
+  stream.dtype = one.dtype;
+  stream.width = dtype_info(one.dtype).word_bits();
+  stream.words = one.bytes.size() / (stream.width / 8);
+  stream.shape = one.shape;
+  stream.held = one.bytes.data();
+  stream.read = [&bytes = one.bytes, width = stream.width](uint64_t first, bits::Words out) -> Status {
+    std::copy_n(bytes.data() + first * (width / 8), out.bytes(), out.data);
+    return {};
+  };
+  return stream;
+}
+
+std::vector<synth::StreamStats> quarters_of(const Case& one, const synth::Stream& stream) {
+  std::vector<synth::StreamStats> parts;
+  if (stream.width > 16 || one.bytes.size() < (4u << 20)) return parts;
+  const bits::ConstWords all{one.bytes.data(), stream.words, static_cast<uint8_t>(stream.width)};
+  for (size_t k = 0; k < 4; ++k) parts.push_back(synth::gather(all.part(stream.words / 4 * k, stream.words / 4)));
+  return parts;
+}
+
+void check_equal(const synth::Choice& a, const synth::Choice& b) {
+  CHECK(a.program->expr() == b.program->expr());
+  CHECK(a.tables == b.tables);
+  CHECK(a.frame_words == b.frame_words);
+  CHECK(a.estimated_bytes == b.estimated_bytes);
+  CHECK(a.shared == b.shared);
+  CHECK(a.mate.has_value() == b.mate.has_value());
+  if (a.mate && b.mate) {
+    CHECK(a.mate->expr == b.mate->expr);
+    CHECK(a.mate->quality == b.mate->quality);
+  }
+  CHECK(a.kin.has_value() == b.kin.has_value());
+  if (a.kin && b.kin) CHECK(a.kin->plain == b.kin->plain);
+}
+
+}  // namespace
+
+TEST_CASE("what was foreseen changes no choice, whatever was guessed of the streams in between") {
+  const World world;
+  const std::vector<std::optional<synth::Mate>> mates{
+      std::nullopt, synth::Mate{{dsl::OpId::offset, {7, 8, 256, 300}, {synth::bare_literal()}}, 66000}};
+  for (const Case& one : cases()) {
+    CAPTURE(one.name);
+    const synth::Stream stream = stream_of(one);
+    const synth::StreamStats stats =
+        synth::gather({one.bytes.data(), stream.words, static_cast<uint8_t>(stream.width)});
+    const std::vector<synth::StreamStats> parts = quarters_of(one, stream);
+    for (const bool searching : {true, false}) {
+      if (!searching && one.bytes.size() > (1u << 18)) continue;
+      const auto choose = [&](const std::optional<synth::Mate>& mate, unsigned plain, synth::Foreseen* seen) {
+        synth::Budget budget(world.effort);
+        synth::ChooseOptions options;
+        options.parts = parts;
+        options.mate = mate;
+        if (plain != 0) options.kin = synth::Kin{plain, synth::entropy_by_stats(stats) / stream.words};
+        if (searching) options.search = {&world.grammar, &world.prior, &world.effort, &budget};
+        options.foreseen = seen;
+        auto choice = synth::choose(stream, stats, options);
+        REQUIRE(choice);
+        return std::move(*choice);
+      };
+      for (const auto& mate : mates) {
+        for (const unsigned plain : {0u, 3u}) {
+          const synth::Choice truth = choose(mate, plain, nullptr);
+          for (const auto& guessed : mates) {
+            for (const bool guessed_plain : {false, true}) {
+              if (guessed_plain && guessed) continue;
+              synth::Budget budget(world.effort);
+              synth::ChooseOptions options;
+              options.parts = parts;
+              options.mate = guessed;
+              if (searching) options.search = {&world.grammar, &world.prior, &world.effort, &budget};
+              const auto seen = synth::Foreseen::of(stream, stats, options, guessed_plain);
+              REQUIRE(seen);
+              check_equal(choose(mate, plain, seen->get()), truth);
+            }
+          }
+        }
+      }
+    }
+  }
+}
