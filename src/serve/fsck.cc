@@ -64,7 +64,9 @@ Result<CheckReport> check(const CheckOptions& options) {
     if (!done && done.error().kind() != Errc::cancelled) return done.error();
     report.stopped = !done;
   }
-  if (!report.stopped && !options.tensor.empty() && !context.tensor_found)
+  // What could not be looked at may hold it: that is what to tell, then.
+  const bool looked = !report.has(Severity::damage) && !report.has(Severity::unread);
+  if (!report.stopped && !options.tensor.empty() && !context.tensor_found && looked)
     return make_error(Errc::not_found, "no archive checked holds a tensor '" + options.tensor + "'");
   std::stable_sort(report.findings.begin(), report.findings.end(), [](const Finding& a, const Finding& b) {
     return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);

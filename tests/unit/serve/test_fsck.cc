@@ -129,6 +129,9 @@ TEST_CASE("I02: one tensor is checked on its own") {
   options.paths = {dir / "m.brv"};
   options.tensor = "nobody";
   CHECK(check(options).error().kind() == Errc::not_found);
+  // An archive that cannot be opened is damage, whatever it held.
+  write_file(dir / "cut.brv", ByteSpan(read_file(dir / "m.brv")).first(200));
+  CHECK(has(run({dir / "cut.brv"}, false, "raw"), Severity::damage, ""));
   options.quick = true;
   CHECK(check(options).error().kind() == Errc::invalid_argument);
 }
