@@ -2,11 +2,17 @@
 //
 // Flights: a frame that is on its way, the request that leads it and those that joined. fetch.cc says how the threads
 // go together.
+#include <algorithm>
 #include <new>
 
 #include "serve/fetch.h"
 
 namespace brevis::serve {
+namespace {
+
+constexpr size_t kCompanyWithin = 64;  // pieces; a request may have thousands, most of them of the same few frames
+
+}  // namespace
 
 // The decoded frame of a piece; nullptr when the request waits for it and is in other hands.
 Result<cache::BlockPtr> Fetch::frame(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready) {
@@ -82,7 +88,8 @@ Frames::Company Fetch::lead_company(Request& request, const archive::FilePiece& 
     request.company.reserve(Frames::kMostCompany);
     company.reserve(Frames::kMostCompany);
     uint64_t last = piece.frame_index;
-    for (size_t at = request.next + 1; at < request.pieces.size(); ++at) {
+    const size_t end = std::min(request.pieces.size(), request.next + 1 + kCompanyWithin);
+    for (size_t at = request.next + 1; at < end; ++at) {
       const archive::FilePiece& other = request.pieces[at];
       if (company.size() == Frames::kMostCompany) break;
       if (other.piece.kind != dsl::Piece::Kind::frame || other.frame_index == last) continue;
