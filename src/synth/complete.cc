@@ -268,17 +268,19 @@ uint64_t slow_decode_price() { return std::min(codec_decode_cost(CodecId::rans),
 // The share of words from which on 16 bytes stood before, by a hash table of one entry a bucket.
 bool repeats_itself(std::span<const bits::ConstWords> frames) {
   constexpr size_t kShort = 4096, kReach = 16;
+  constexpr size_t kLooked = 65536;  // words; more would only push out what the table has
   constexpr unsigned kLogTable = 15;
   constexpr uint64_t kShareOf = 64;  // one place in 64
   uint64_t places = 0, repeats = 0;
-  for (const auto& frame : frames) places += frame.byte_span().size() / frame.lane();
+  const size_t each = std::max<size_t>(1, kLooked / std::max<size_t>(1, frames.size()));
+  for (const auto& frame : frames) places += std::min(each, frame.count);
   // Cleared for every call, so that few places get few entries.
   const unsigned log_table = std::min(kLogTable, static_cast<unsigned>(std::bit_width(places)));
   thread_local std::vector<uint32_t> seen;
   seen.assign(size_t{1} << log_table, 0);
   places = 0;
   for (const auto& frame : frames) {
-    const ByteSpan bytes = frame.byte_span();
+    const ByteSpan bytes = frame.part(0, std::min(each, frame.count)).byte_span();
     for (size_t i = 0; i + kReach <= bytes.size(); i += frame.lane()) {
       uint64_t a, b;
       std::memcpy(&a, bytes.data() + i, 8);

@@ -85,18 +85,41 @@ uint64_t Fields::entropy(unsigned from_top, unsigned bits) {
   return *at.entropy;
 }
 
+namespace {
+
+// The `most` largest counts, or all of them where there are fewer; `sum` is that of all.
+std::vector<uint64_t> largest(const Histogram& histogram, size_t most, uint64_t& sum) {
+  // By size, four steps an octave, so that few have to be put in order.
+  const auto step_of = [](uint64_t count) {
+    const auto n = static_cast<unsigned>(std::bit_width(count));
+    return n < 3 ? static_cast<size_t>(count) : size_t{4} * n + static_cast<size_t>(count >> (n - 3) & 3);
+  };
+  std::array<uint32_t, 4 * 65> steps{};
+  sum = 0;
+  for (const auto& [word, count] : histogram.counts) {
+    ++steps[step_of(count)];
+    sum += count;
+  }
+  size_t seen = 0, least = steps.size();
+  while (least > 0 && seen < most) seen += steps[--least];
+  std::vector<uint64_t> out;
+  out.reserve(seen);
+  for (const auto& [word, count] : histogram.counts)
+    if (step_of(count) >= least) out.push_back(count);
+  std::sort(out.begin(), out.end(), std::greater<>());
+  if (out.size() > most) out.resize(most);
+  return out;
+}
+
+}  // namespace
+
 void Fields::count_others(Field& field) const {
-  std::vector<uint64_t> counts;
-  for (const auto& [word, count] : field.histogram->counts) counts.push_back(count);
-  uint64_t others = 0;
+  uint64_t sum = 0;
+  const std::vector<uint64_t> counts = largest(*field.histogram, kRankSizes.front(), sum);
   for (const uint64_t size : kRankSizes) {
-    if (counts.size() > size) {
-      const auto end = counts.begin() + static_cast<ptrdiff_t>(size);
-      std::nth_element(counts.begin(), end, counts.end(), std::greater<>());
-      for (auto at = end; at != counts.end(); ++at) others += *at;
-      counts.erase(end, counts.end());
-    }
-    field.others.push_back(others);
+    uint64_t listed = 0;
+    for (size_t i = 0; i < std::min<size_t>(size, counts.size()); ++i) listed += counts[i];
+    field.others.push_back(sum - listed);
   }
 }
 

@@ -133,6 +133,7 @@ codec::Histogram fold(const codec::Histogram& histogram, unsigned from_top, unsi
   if (bits == histogram.width) return histogram;
   codec::Histogram out{bits, {}};
   const unsigned shift = histogram.width - from_top - bits;
+  out.counts.reserve(std::min(histogram.counts.size(), size_t{1} << bits));
   if (from_top == 0) {  // order stays
     for (const auto& [word, count] : histogram.counts) {
       if (out.counts.empty() || out.counts.back().first != word >> shift)

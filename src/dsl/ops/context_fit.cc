@@ -24,13 +24,17 @@ uint64_t middle_of(const ContextParams& params, std::span<const bits::ConstWords
   size_t words = 0, next = 0;
   for (const bits::ConstWords& window : windows) words += window.count;
   const size_t step = std::max<size_t>(1, words / kMiddleWords);
+  if (words == 0) return 0;
   std::vector<uint64_t> raw;
+  raw.reserve(words / step + windows.size());
   for (const bits::ConstWords& window : windows) {
-    for (; next < window.count; next += step)
-      raw.push_back(raw_level(params.level, window.at(next) >> params.shift & mask, params.bits));
+    bits::visit_lane(window.width, [&]<class T>(T) {
+      const T* const in = window.as<T>().data();
+      for (; next < window.count; next += step)
+        raw.push_back(raw_level(params.level, uint64_t{in[next]} >> params.shift & mask, params.bits));
+    });
     next -= window.count;
   }
-  if (raw.empty()) return 0;
   const auto [least, most] = std::minmax_element(raw.begin(), raw.end());
   const uint64_t first = *least;
   if (*most - first >= uint64_t{1} << kMostFieldBits) {
@@ -147,8 +151,8 @@ class Neighbours {
     }
   }
 
-  // Bits a word, 1/256, that four classes of the sum take off; 0 where too few words have all terms. `quick`: told by a
-  // quarter of the sample.
+  // Bits a word, 1/256, that four classes of the sum take off; 0 where too few words have all terms. `quick`: told by
+  // the beginnings of the windows.
   uint64_t gain(const std::vector<ContextTerm>& terms, bool quick = false) const {
     Counts<kContextSums> sums;
     each(terms, quick, [&](size_t i, uint16_t sum, uint8_t) { sums.add(sum, i); });
@@ -173,7 +177,7 @@ class Neighbours {
   }
 
  private:
-  static constexpr size_t kMostOfWindow = 8192;
+  static constexpr size_t kMostOfWindow = 8192, kQuick = 8192;
   static constexpr uint64_t kLeastPairs = 2048;
 
   template <class F>
@@ -181,10 +185,11 @@ class Neighbours {
     uint64_t reach = 0;
     for (const ContextTerm& term : terms) reach = std::max(reach, term.stride);
     uint16_t sums[kTile];
-    for (size_t w = 0; w < levels_.size(); w += quick ? 4 : 1) {
-      const auto& levels = levels_[w];
-      for (size_t at = reach; at < levels.size(); at += kTile) {
-        const std::span<uint16_t> tile(sums, std::min(kTile, levels.size() - at));
+    const size_t most = quick ? kQuick / std::max<size_t>(1, levels_.size()) : kMostOfWindow;
+    for (const auto& levels : levels_) {
+      const size_t end = std::min<size_t>(levels.size(), reach + most);
+      for (size_t at = reach; at < end; at += kTile) {
+        const std::span<uint16_t> tile(sums, std::min(kTile, end - at));
         sum_levels(terms, levels.data() + at, 0, tile);
         for (size_t i = 0; i < tile.size(); ++i) f(i, tile[i], levels[at + i]);
       }
@@ -238,7 +243,12 @@ void propose_contexts(const Target& target, std::vector<Proposal>& out) {
   }
   const Neighbours neighbours(target, field);
   std::vector<std::pair<uint64_t, uint64_t>> single;  // gain, stride
-  for (const uint64_t stride : strides_for(target)) single.emplace_back(neighbours.gain({{stride, 1}}), stride);
+  for (const uint64_t stride : strides_for(target)) {
+    // A part of the sample flatters if anything, and most words have nothing to tell.
+    uint64_t gain = neighbours.gain({{stride, 1}}, true);
+    if (gain >= kLeastGain / 2) gain = neighbours.gain({{stride, 1}});
+    single.emplace_back(gain, stride);
+  }
   std::stable_sort(single.begin(), single.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   if (single.front().first < kLeastGain) return;
   using Terms = std::vector<ContextTerm>;
