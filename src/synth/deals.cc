@@ -193,9 +193,12 @@ Result<std::optional<Choice>> by_context(const Stream& stream, Fields& fields, u
   std::optional<Choice> best;
   for (dsl::Proposal& proposal : proposals) {
     // A sample's promise is no more than that, but twice of it has to pay for the slow decoding and beat what else
-    // there is, or it is not worth a pass.
+    // there is, or it is not worth a pass. Of words right before it keeps little more than it says.
+    const dsl::Node node{OpId::context, static_cast<uint8_t>(stream.width), proposal.params, {}};
+    const bool near = dsl::spec_of(OpId::context).one_by_one(node);
     const uint64_t price = stream.words * slowness(OpId::context, proposal.params, options);
-    if (plain + price > limit + 2 * stream.words * proposal.gain) continue;
+    const uint64_t hoped = near ? proposal.gain + proposal.gain / 4 : 2 * proposal.gain;
+    if (plain + price > limit + stream.words * hoped) continue;
     Deal deal{OpId::context, std::move(proposal.params), std::nullopt, limit, telling_bits(stream.dtype, fields)};
     Result<std::optional<Choice>> tried = dealt_choice(stream, deal, fields.frame_words(), entropy, options);
     if (!tried) return tried;
