@@ -2,7 +2,8 @@
 //
 // A round gives every entrant its turn: memcpy, zstd and each kernel level, decoding and then encoding, each on one
 // core and on all. Ratios are taken within a round, between neighbours in time. memcpy and zstd go over the file as a
-// whole; ours do so too, and then group by group. A dtype is the sum of its groups.
+// whole; ours do so too, in the archive's order, as readers of files meet frames, and then group by group. A dtype is
+// the sum of its groups.
 //
 // What is timed: decoding is the check of the frames' stored bytes and decode_frames into warm memory; encoding is
 // encode_frame with the archive's program and tables, and the checksum of its result; both as often in a row as makes
@@ -15,6 +16,8 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <numeric>
 
 #include "base/checksum.h"
 #include "base/threads.h"
@@ -108,16 +111,17 @@ class FileBench {
         scratch_(crew.size()) {
     for (const int level : kZstdLevels)
       peers_.push_back({ZstdPeer(level, subject.original.span(), crew.size()), {}, {}});
+    by_group_.resize(subject.frames.size());
+    std::iota(by_group_.begin(), by_group_.end(), size_t{0});
+    by_place_ = by_group_;
+    std::sort(by_place_.begin(), by_place_.end(), [&](size_t a, size_t b) {
+      return std::less<>()(subject.frames[a].stored.data(), subject.frames[b].stored.data());
+    });
+    add_batches(by_place_, whole_batches_);
     for (const SubjectGroup& group : subject.groups) {
       first_frame_.push_back(group.first_frame);
       first_batch_.push_back(batches_.size());
-      for (size_t i = group.first_frame, end = i + group.frames; i < end;) {
-        const size_t first = i;
-        size_t bytes = 0;
-        do bytes += subject.frames[i++].bytes;
-        while (i < end && i - first < kMostAtOnce && bytes + subject.frames[i].bytes <= kBytesAtOnce);
-        batches_.push_back({first, i});
-      }
+      add_batches(std::span(by_group_).subspan(group.first_frame, group.frames), batches_);
     }
     first_frame_.push_back(subject.frames.size());
     first_batch_.push_back(batches_.size());
@@ -165,21 +169,30 @@ class FileBench {
   }
 
  private:
-  struct Batch {  // frames that are decoded at once
-    size_t first, end;
-  };
-  struct Scratch {  // of a worker
+  using Batch = std::span<const size_t>;  // numbers of frames that are decoded at once
+  struct Scratch {                        // of a worker
     Arena arena;
     std::vector<dsl::FrameTask> tasks;
     ByteVector encoded;
   };
 
+  void add_batches(std::span<const size_t> frames, std::vector<Batch>& out) const {
+    while (!frames.empty()) {
+      size_t count = 0, bytes = 0;
+      do bytes += subject_.frames[frames[count++]].bytes;
+      while (count < std::min(frames.size(), kMostAtOnce) &&
+             bytes + subject_.frames[frames[count]].bytes <= kBytesAtOnce);
+      out.push_back(frames.first(count));
+      frames = frames.subspan(count);
+    }
+  }
+
   // --- the tasks
   Status decode(unsigned worker, const Batch& batch) {
     std::vector<dsl::FrameTask>& tasks = scratch_[worker].tasks;
     tasks.clear();
-    for (size_t i = batch.first; i < batch.end; ++i) {
-      const FrameJob& job = subject_.frames[i];
+    for (const size_t number : batch) {
+      const FrameJob& job = subject_.frames[number];
       if (xxh3_64(job.stored) != job.checksum) return make_error(Errc::internal, "a frame's bytes changed in memory");
       tasks.push_back({job.bound, job.region, job.first_word, job.stored, out_.span().subspan(job.at, job.bytes)});
     }
@@ -218,7 +231,7 @@ class FileBench {
       const UseLevel use(*level.kernels);
       const std::string name(level.kernels->name);
       clear();
-      BREVIS_TRY(run_all(batches_.size(), [&](unsigned w, size_t i) { return decode(w, batches_[i]); }));
+      BREVIS_TRY(run_all(whole_batches_.size(), [&](unsigned w, size_t i) { return decode(w, whole_batches_[i]); }));
       BREVIS_TRY(whole(" decodes", name, subject_.words));
       clear();
       BREVIS_TRY(run_all(subject_.frames.size(), [&](unsigned w, size_t i) -> Status {
@@ -274,9 +287,9 @@ class FileBench {
   }
 
   // As a whole, then by group; the only group is the whole. `starts`: the first job of each group, and the end.
-  Status measure_level(Series& whole, std::vector<Series>& groups, const std::vector<size_t>& starts,
-                       const Task& task) {
-    BREVIS_TRY(measure_jobs(whole, bytes_of(0, subject_.frames.size()), 0, starts.back(), task));
+  Status measure_level(Series& whole, size_t whole_jobs, const Task& whole_task, std::vector<Series>& groups,
+                       const std::vector<size_t>& starts, const Task& task) {
+    BREVIS_TRY(measure_jobs(whole, bytes_of(0, subject_.frames.size()), 0, whole_jobs, whole_task));
     if (groups.size() == 1) {
       groups[0] = whole;
       return {};
@@ -297,16 +310,19 @@ class FileBench {
                          [&](unsigned worker, size_t i) { return peer.peer.decompress(worker, i, out_.span()); }));
     for (LevelSeries& level : levels_) {
       const UseLevel use(*level.kernels);
-      BREVIS_TRY(measure_level(level.decode, level.decode_groups, first_batch_,
-                               [&](unsigned worker, size_t i) { return decode(worker, batches_[i]); }));
+      BREVIS_TRY(measure_level(
+          level.decode, whole_batches_.size(),
+          [&](unsigned worker, size_t i) { return decode(worker, whole_batches_[i]); }, level.decode_groups,
+          first_batch_, [&](unsigned worker, size_t i) { return decode(worker, batches_[i]); }));
     }
     for (PeerSeries& peer : peers_)
       BREVIS_TRY(measure(peer.encode, subject_.original.size(), peer.peer.pieces(),
                          [&](unsigned worker, size_t i) { return peer.peer.compress(worker, i); }));
     for (LevelSeries& level : levels_) {
       const UseLevel use(*level.kernels);
-      BREVIS_TRY(measure_level(level.encode, level.encode_groups, first_frame_,
-                               [&](unsigned worker, size_t i) { return encode(worker, subject_.frames[i]); }));
+      const auto encode_one = [&](unsigned worker, size_t i) { return encode(worker, subject_.frames[i]); };
+      BREVIS_TRY(measure_level(level.encode, subject_.frames.size(), encode_one, level.encode_groups, first_frame_,
+                               encode_one));
     }
     return {};
   }
@@ -339,7 +355,8 @@ class FileBench {
   const Subject& subject_;
   WarmBuffer out_;
   std::vector<Scratch> scratch_;
-  std::vector<Batch> batches_;
+  std::vector<size_t> by_place_, by_group_;        // numbers of all frames, as they lie in the archive and by group
+  std::vector<Batch> whole_batches_, batches_;     // of either
   std::vector<size_t> first_frame_, first_batch_;  // by group, and the end
   std::atomic<uint64_t> checksum_sink_{0};
   Series copy_;
