@@ -37,6 +37,7 @@ constexpr std::array kVariants = {
               fill_avx2(table);
               fill_avx2_offset(table);
               fill_avx2_fit(table);
+              fill_avx2_several(table);
               fill_avx2_join(table);
               fill_avx2_classes(table);
               fill_avx2_combine(table);
@@ -47,6 +48,7 @@ constexpr std::array kVariants = {
               fill_avx512_offset(table);
               fill_avx512_fit(table);
               fill_avx512_deal(table);
+              fill_avx512_several(table);
               fill_avx512_join(table);
               fill_avx512_classes(table);
               fill_avx512_combine(table);

@@ -63,6 +63,21 @@ struct PackedField {
   unsigned shift;
 };
 
+// One of the payloads that are decoded side by side.
+struct AliasStream {
+  AliasDecoder table;
+  RansCursor* cursor;
+  uint8_t* out;
+};
+// Payloads of as many lanes, side by side, since one alone is a chain of dependent steps: 1 to `most` of them, kRounds
+// rounds of each at a time, up to `rounds`, for as long as all of them have words for as many; gives the rounds done.
+// Nothing is won by it where `most` is 0.
+struct AliasSeveral {
+  static constexpr size_t kMost = 8, kRounds = 4;
+  size_t most;
+  size_t (*decode)(const AliasStream* streams, size_t count, size_t rounds);
+};
+
 // Words made of one alias-coded field and others that are packed, from payloads to words in one go.
 struct AliasMerge {
   static constexpr size_t kMaxFields = 4;
@@ -230,10 +245,8 @@ struct Kernels {
   // Decodes rounds of cursor.lanes symbols each, symbol by symbol in lane order, for as long as at least `lanes` words
   // are left before a round (so that nothing needs checking inside it) and at most `rounds`; gives the rounds done.
   size_t (*alias_decode)(const AliasDecoder& table, RansCursor& cursor, uint8_t* out, size_t rounds);
-  // What alias_decode does, of two payloads of 16 lanes side by side, since one alone is a chain of dependent steps: as
-  // many rounds of each, which are given; they may be fewer than alias_decode would do. Null: nothing would be won.
-  size_t (*alias_decode_two)(const AliasDecoder (&tables)[2], RansCursor* const (&cursors)[2], uint8_t* const (&out)[2],
-                             size_t rounds);
+  // What alias_decode does, of several payloads of 4 or of 16 lanes.
+  AliasSeveral alias_fours, alias_sixteens;
   // The same for whole words of 1, 2 or 4 bytes (by log2 of that), also at unaligned places: values[symbol] or-ed with
   // the fields from merge.first on. `counted` grows by the occurrences of merge.counted. May stop earlier than
   // alias_decode would, and does so at once where going by way of symbols is no slower.
@@ -297,6 +310,7 @@ void fill_avx2(Kernels& table);
 void fill_avx2_words(Kernels& table);
 void fill_avx2_offset(Kernels& table);
 void fill_avx2_fit(Kernels& table);
+void fill_avx2_several(Kernels& table);
 void fill_avx2_join(Kernels& table);
 void fill_avx2_classes(Kernels& table);
 void fill_avx2_combine(Kernels& table);
@@ -309,6 +323,7 @@ void fill_avx512_words(Kernels& table);
 void fill_avx512_offset(Kernels& table);
 void fill_avx512_fit(Kernels& table);
 void fill_avx512_deal(Kernels& table);
+void fill_avx512_several(Kernels& table);
 void fill_avx512_join(Kernels& table);
 void fill_avx512_classes(Kernels& table);
 void fill_avx512_combine(Kernels& table);

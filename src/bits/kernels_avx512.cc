@@ -188,20 +188,9 @@ class By16Lanes {
     a = two(next);
     b = two(next);
   }
-  // Of two decoders, step by step in turn.
-  static BREVIS_INLINE void step(By16Lanes& p, By16Lanes& q, V (&a)[2], V (&b)[2], const uint8_t* (&next)[2]) {
-    two(p, q, a, next);
-    two(p, q, b, next);
-  }
   void store(uint32_t* states) const { lanes_.store(states); }
 
  private:
-  static BREVIS_INLINE void two(By16Lanes& p, By16Lanes& q, V (&to)[2], const uint8_t* (&next)[2]) {
-    const V p0 = p.lanes_.step(p.tables_, next[0]), q0 = q.lanes_.step(q.tables_, next[1]);
-    const V p1 = p.lanes_.step(p.tables_, next[0]), q1 = q.lanes_.step(q.tables_, next[1]);
-    to[0] = p.join(p0, p1);
-    to[1] = p.join(q0, q1);
-  }
   BREVIS_INLINE V two(const uint8_t*& next) {
     const V first = lanes_.step(tables_, next), second = lanes_.step(tables_, next);
     return join(first, second);
@@ -238,26 +227,6 @@ size_t alias_decode(const AliasDecoder& table, RansCursor& cursor, uint8_t* out,
   if (cursor.lanes == 64) return decode_symbols<By64Lanes>(table, cursor, out, rounds);
   const size_t done = cursor.lanes == 16 ? decode_symbols<By16Lanes>(table, cursor, out, rounds) : 0;
   return done + all_kernels().front().alias_decode(table, cursor, out + done * cursor.lanes, rounds - done);
-}
-
-size_t alias_decode_two(const AliasDecoder (&tables)[2], RansCursor* const (&cursors)[2], uint8_t* const (&out)[2],
-                        size_t rounds) {
-  By16Lanes first(tables[0], *cursors[0]), second(tables[1], *cursors[1]);
-  const uint8_t *next[2] = {cursors[0]->next, cursors[1]->next}, *const end[2] = {cursors[0]->end, cursors[1]->end};
-  uint8_t* to[2] = {out[0], out[1]};
-  size_t round = 0;
-  for (; round + 4 <= rounds && end[0] - next[0] >= 2 * kLanes && end[1] - next[1] >= 2 * kLanes; round += 4) {
-    V a[2], b[2];
-    By16Lanes::step(first, second, a, b, next);
-    for (unsigned k = 0; k < 2; ++k) {
-      _mm512_storeu_si512(to[k], lane_order(a[k], b[k]));
-      to[k] += kLanes;
-    }
-  }
-  first.store(cursors[0]->states);
-  second.store(cursors[1]->states);
-  for (unsigned k = 0; k < 2; ++k) cursors[k]->next = next[k];
-  return round;
 }
 
 template <class Decoder, unsigned kLane, bool kBit, unsigned kWide>
@@ -332,7 +301,6 @@ void fill_avx512(Kernels& table) {
   fill_avx512_rans(table);
   fill_avx512_symbols(table);
   table.alias_decode = alias_decode;
-  table.alias_decode_two = alias_decode_two;
   table.merge_alias[0] = merge_alias<1>;
   table.merge_alias[1] = merge_alias<2>;
   table.merge_alias[2] = merge_alias<4>;

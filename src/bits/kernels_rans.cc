@@ -167,7 +167,7 @@ uint16_t* rans_encode(const RansEncoder& table, unsigned lanes, uint32_t* states
 void fill_scalar_rans(Kernels& table) {
   table.wants_slots = true;
   table.alias_decode = alias_decode;
-  table.alias_decode_two = nullptr;
+  table.alias_fours = table.alias_sixteens = {};
   table.rans_decode = rans_decode;
   table.alias_encode = alias_encode;
   table.rans_encode = rans_encode;

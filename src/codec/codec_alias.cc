@@ -181,14 +181,7 @@ Status decode(const Table* table, ByteSpan payload, bits::Words out) {
     return payload.empty() ? Status{} : make_error(Errc::corrupt, "alias payload: bytes but no words");
   LaneReader reader;
   BREVIS_TRY(reader.open(payload, out.count));
-  const bits::AliasDecoder decoder = own(table).decoder();
-  const auto kernel = bits::kernels().alias_decode;
-  const size_t lanes = reader.cursor().lanes;
-  size_t done = lanes * kernel(decoder, reader.cursor(), out.data, out.count / lanes);
-  reader.pad();
-  done += lanes * kernel(decoder, reader.cursor(), out.data + done, (out.count - done) / lanes);
-  return reader.finish(done, out.count,
-                       [&](size_t i, uint32_t& state) { out.data[i] = bits::alias_take(*decoder.planes, state); });
+  return finish_alias(own(table).decoder(), reader, out, 0);
 }
 
 Result<ByteVector> train(const Histogram& histogram) {
@@ -234,6 +227,16 @@ uint64_t estimate(const Table* table, const Histogram& histogram) {
 }  // namespace
 
 bits::AliasDecoder alias_decoder(const Table* table) { return own(table).decoder(); }
+
+Status finish_alias(const bits::AliasDecoder& decoder, LaneReader& reader, bits::Words out, size_t done) {
+  const auto kernel = bits::kernels().alias_decode;
+  const size_t lanes = reader.cursor().lanes;
+  done += lanes * kernel(decoder, reader.cursor(), out.data + done, (out.count - done) / lanes);
+  reader.pad();
+  done += lanes * kernel(decoder, reader.cursor(), out.data + done, (out.count - done) / lanes);
+  return reader.finish(done, out.count,
+                       [&](size_t i, uint32_t& state) { out.data[i] = bits::alias_take(*decoder.planes, state); });
+}
 
 const CodecSpec alias_codec = {.id = CodecId::alias,
                                .name = "alias",

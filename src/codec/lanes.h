@@ -42,6 +42,7 @@ class LaneReader {
   }
 
   bits::RansCursor& cursor() { return cursor_; }
+  const bits::RansCursor& cursor() const { return cursor_; }
 
   // Kernels stop when fewer words are left than 64 symbols may take, which may be long before the last symbol. From
   // then on this puts zeros behind the words, so that kernels go on; finish() sees whether they took any of those.

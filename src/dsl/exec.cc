@@ -7,9 +7,12 @@
 #include "dsl/exec.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <optional>
 
 #include "base/coding.h"
+#include "dsl/ahead.h"
 #include "dsl/fused.h"
 #include "dsl/verify.h"
 
@@ -75,6 +78,10 @@ Status run_unfused(const FrameView& frame, uint32_t at, bits::Words out, Arena& 
 
 Status decode_literal(const FrameView& frame, uint32_t at, bits::Words out) {
   const Node& node = frame.bound.program().nodes()[at];
+  if (const uint8_t* const ready = frame.at(at).ready) {
+    std::memcpy(out.data, ready, out.bytes());
+    return {};
+  }
   const codec::Table* table = node.slot < 0 ? nullptr : frame.table(at).codec.get();
   return codec::find_codec(node.params[0])->decode(table, frame.at(at).payload, out);
 }
@@ -97,9 +104,10 @@ Status run_in_place(const FrameView& frame, uint32_t at, bits::Words out, Arena&
   return {};
 }
 
-// The words of a `base` node where they can be read as they lie, nullptr for other nodes and places.
-const uint8_t* base_words(const FrameView& frame, const Node& node) {
-  if (node.op != OpId::base) return nullptr;
+// A node's words where they are there already and can be read as they lie, else nullptr.
+const uint8_t* words_there(const FrameView& frame, uint32_t at) {
+  const Node& node = frame.bound.program().nodes()[at];
+  if (node.op != OpId::base) return frame.at(at).ready;
   const uint8_t* given = frame.base_bytes(node).data();
   return reinterpret_cast<uintptr_t>(given) % bits::lane_bytes(node.width) == 0 ? given : nullptr;
 }
@@ -115,7 +123,7 @@ Status run_node(const FrameView& frame, uint32_t at, bits::Words out, Arena& are
   for (size_t i = 0; i < arity; ++i) {
     const Node& child = frame.bound.program().nodes()[node.children[i]];
     const size_t words = frame.at(node.children[i]).words;
-    if (const uint8_t* given = base_words(frame, child)) {
+    if (const uint8_t* given = words_there(frame, node.children[i])) {
       views[i] = {given, words, child.width};
       continue;
     }
@@ -301,8 +309,8 @@ size_t word_bytes_of(const FrameTask& task) {
   return program.nodes()[program.regions()[task.region].root].width / 8;
 }
 
-// The frame's streams; its nodes are the arena's.
-Result<FrameView> open_frame(const FrameTask& task, Arena& arena) {
+// The frame's streams; its nodes are the arena's. `fields` gets those that gain by it.
+Result<FrameView> open_frame(const FrameTask& task, Arena& arena, Ahead& fields) {
   const Program& program = task.bound->program();
   const uint32_t root = program.regions()[task.region].root;
   const size_t word_bytes = word_bytes_of(task), words = task.out.size() / word_bytes;
@@ -314,7 +322,9 @@ Result<FrameView> open_frame(const FrameTask& task, Arena& arena) {
   NodeFrame* frames = reinterpret_cast<NodeFrame*>(arena.take(count * sizeof(NodeFrame)));
   std::uninitialized_default_construct_n(frames, count);
   BREVIS_TRY(parse_frame(*task.bound, task.region, words, task.stored, {frames, count}, arena));
-  return FrameView{*task.bound, root, task.first_word, {frames, count}, task.bases};
+  const FrameView frame{*task.bound, root, task.first_word, {frames, count}, task.bases};
+  fields.add(frame, {frames, count});
+  return frame;
 }
 
 // The root's words where they are to be, as a kernel that may write at any place takes them.
@@ -328,8 +338,7 @@ bool lanes_are_words(const FrameTask& task) {
   return word_bytes == bits::lane_bytes(static_cast<unsigned>(8 * word_bytes));
 }
 
-Status decode_one(const FrameTask& task, Arena& arena) {
-  BREVIS_ASSIGN(const FrameView frame, open_frame(task, arena));
+Status run_frame(const FrameTask& task, const FrameView& frame, Arena& arena) {
   const bits::Words words = words_of(task);
   const bool aligned = reinterpret_cast<uintptr_t>(words.data) % words.lane() == 0;
   if (lanes_are_words(task) && (aligned || task.bound->fused(frame.root)))
@@ -340,23 +349,30 @@ Status decode_one(const FrameTask& task, Arena& arena) {
   return {};
 }
 
-void run_one(FrameTask& task, Arena& arena) {
-  const Arena::Mark mark = arena.mark();
-  task.status = decode_one(task, arena);
-  arena.rewind(mark);
-}
+constexpr size_t kMostTogether = 16;
 
-void decode_two(FrameTask& a, FrameTask& b, Arena& arena) {
+// Decodes the first tasks, and gives how many.
+size_t decode_some(std::span<FrameTask> tasks, Arena& arena) {
   const Arena::Mark mark = arena.mark();
-  const Result<FrameView> first = open_frame(a, arena), second = open_frame(b, arena);
-  if (first && second) {
-    run_two({*first, *second}, {words_of(a), words_of(b)}, arena, {&a.status, &b.status});
-    arena.rewind(mark);
-    return;
+  std::array<std::optional<FrameView>, kMostTogether> frames;
+  Ahead fields(arena);
+  size_t count = 0;
+  for (; count < std::min(tasks.size(), kMostTogether) && !fields.full(); ++count) {
+    Result<FrameView> frame = open_frame(tasks[count], arena, fields);
+    if (frame)
+      frames[count].emplace(*frame);
+    else
+      tasks[count].status = std::move(frame).error();
+  }
+  fields.decode();
+  for (size_t i = 0; i < count; ++i) {
+    if (!frames[i]) continue;
+    const Arena::Mark before = arena.mark();
+    tasks[i].status = run_frame(tasks[i], *frames[i], arena);
+    arena.rewind(before);
   }
   arena.rewind(mark);
-  run_one(a, arena);
-  run_one(b, arena);
+  return count;
 }
 
 }  // namespace
@@ -364,24 +380,12 @@ void decode_two(FrameTask& a, FrameTask& b, Arena& arena) {
 Status decode_frame(const BoundProgram& bound, uint32_t region, uint64_t first_word, ByteSpan stored, MutByteSpan out,
                     Arena& arena, std::span<const ByteSpan> bases) {
   FrameTask task{&bound, region, first_word, stored, out, bases};
-  run_one(task, arena);
+  decode_some({&task, 1}, arena);
   return std::move(task.status);
 }
 
 void decode_frames(std::span<FrameTask> tasks, Arena& arena) {
-  FrameTask* waiting = nullptr;
-  for (FrameTask& task : tasks) {
-    const uint32_t root = task.bound->program().regions()[task.region].root;
-    if (!lanes_are_words(task) || !runs_in_twos(*task.bound, root, task.out.size() / word_bytes_of(task))) {
-      run_one(task, arena);
-    } else if (waiting == nullptr) {
-      waiting = &task;
-    } else {
-      decode_two(*waiting, task, arena);
-      waiting = nullptr;
-    }
-  }
-  if (waiting != nullptr) run_one(*waiting, arena);
+  while (!tasks.empty()) tasks = tasks.subspan(decode_some(tasks, arena));
 }
 
 Result<std::vector<LeafBytes>> frame_leaves(const BoundProgram& bound, uint32_t region, uint64_t words,

@@ -74,9 +74,8 @@ struct FrameTask {
   Status status{};  // what decode_frame gives
 };
 
-// decode_frame of each task; whatever becomes of one, the others are decoded. Frames whose coded streams have few
-// lanes, where most of the time is waiting, are decoded two at a time, in twice the scratch: give several frames of
-// small tensors at once.
+// decode_frame of each task; whatever becomes of one, the others are decoded. Coded streams of few lanes, where most of
+// the time is waiting, are decoded side by side, in little more scratch: give several frames of small tensors at once.
 void decode_frames(std::span<FrameTask> tasks, Arena& arena);
 
 // Where a frame's bytes go: payload bytes of every literal node of the region (tools show them).

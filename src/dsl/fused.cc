@@ -23,13 +23,14 @@
 #include "codec/packed.h"
 
 namespace brevis::dsl {
-namespace {
 
 using codec::CodecId;
 
 bool is_literal(const Node& node, CodecId codec) {
   return node.op == OpId::literal && !node.params.empty() && node.params[0] == static_cast<uint64_t>(codec);
 }
+
+namespace {
 
 // The literal that is the alias-coded field, or stands under the rank or palette that is; nullopt if neither.
 std::optional<uint32_t> alias_leaf(const std::vector<Node>& nodes, uint32_t at) {
@@ -144,28 +145,20 @@ class Decoding {
     word_bytes_ = word_bytes;
     return reader_.open(payload, count);
   }
+  // The same from symbols that are there already.
+  size_t run_from(bits::AliasMerge& merge, const uint8_t* symbols, uint8_t* out, size_t count, size_t word_bytes) {
+    merge_ = &merge;
+    out_ = out;
+    word_bytes_ = word_bytes;
+    put(symbols, count);
+    return counted_;
+  }
   // By the kernel that makes words out of payloads at once, as far as it goes.
   void run() {
     merge_->first = done_;
     const size_t lanes = reader_.cursor().lanes;
     done_ += lanes * bits::kernels().merge_alias[word_bytes_ / 2](*merge_, reader_.cursor(), out_ + done_ * word_bytes_,
                                                                   (count_ - done_) / lanes, counted_);
-  }
-  // Two frames of 16 lanes side by side, until one of them cannot go on so.
-  static void run_two(Decoding& a, Decoding& b) {
-    const auto kernel = bits::kernels().alias_decode_two;
-    if (kernel == nullptr) return;
-    alignas(64) std::array<uint8_t, kTile + bits::kSymbolSlack> symbols[2];
-    const bits::AliasDecoder tables[2] = {a.merge_->table, b.merge_->table};
-    bits::RansCursor* const cursors[2] = {&a.reader_.cursor(), &b.reader_.cursor()};
-    uint8_t* const to[2] = {symbols[0].data(), symbols[1].data()};
-    for (;;) {
-      const size_t wanted = std::min({kTile, a.count_ - a.done_, b.count_ - b.done_}) / 16;
-      const size_t got = kernel(tables, cursors, to, wanted);
-      a.put(to[0], 16 * got);
-      b.put(to[1], 16 * got);
-      if (got < wanted || got == 0) break;
-    }
   }
   // The rest by way of symbols; gives how often the counted symbol came.
   Result<size_t> finish() {
@@ -257,13 +250,10 @@ class MergeRun {
       fields_.shift = shift;
     }
     fields_.merge.table = codec::alias_decoder(frame_.table(fields_.leaf).codec.get());
-    if (!set_values(frame_, fields_)) return false;
-    BREVIS_TRY(decoding_.open(fields_.merge, frame_.at(fields_.leaf).payload, out_.data, out_.count, out_.lane()));
-    return true;
+    return set_values(frame_, fields_);
   }
-  Decoding& decoding() { return decoding_; }
-  Status finish(Arena& arena) {
-    BREVIS_ASSIGN(const size_t counted, decoding_.finish());
+  Status run(Arena& arena) {
+    BREVIS_ASSIGN(const size_t counted, decode());
     if (frame_.bound.program().nodes()[fields_.coded].op != OpId::rank) return {};
     if (counted != frame_.at(fields_.coded).counts[0]) return corrupt("ranks and exceptions disagree in number");
     return bits::visit_lane(out_.width, [&]<class Word>(Word) -> Status {
@@ -272,11 +262,20 @@ class MergeRun {
   }
 
  private:
+  // Gives how often the counted symbol came.
+  Result<size_t> decode() {
+    const NodeFrame& leaf = frame_.at(fields_.leaf);
+    Decoding decoding;
+    if (leaf.ready != nullptr) return decoding.run_from(fields_.merge, leaf.ready, out_.data, out_.count, out_.lane());
+    BREVIS_TRY(decoding.open(fields_.merge, leaf.payload, out_.data, out_.count, out_.lane()));
+    decoding.run();
+    return decoding.finish();
+  }
+
   const FrameView& frame_;
   const uint32_t at_;
   const bits::Words out_;
   Fields fields_;
-  Decoding decoding_;
 };
 
 // `at` is a merge, or itself the rank or palette.
@@ -284,8 +283,7 @@ Status run_merge(const FrameView& frame, uint32_t at, bits::Words out, Arena& ar
   MergeRun run(frame, at, out);
   BREVIS_ASSIGN(const bool serves, run.open());
   if (!serves) return run_nodes(frame, at, out, arena);
-  run.decoding().run();
-  return run.finish(arena);
+  return run.run(arena);
 }
 
 // A merge of any children.
@@ -301,6 +299,8 @@ Status run_fields(const FrameView& frame, uint32_t at, bits::Words out, Arena& a
     } else if (is_plain(node)) {
       BREVIS_ASSIGN(const bits::PackedField field, plain_field(frame, child, shift, out.count));
       if (field.b != 0) merge.packed[merge.packed_count++] = field;
+    } else if (const uint8_t* const ready = frame.at(child).ready) {
+      merge.lanes[merge.lane_count++] = {{ready, out.count, node.width}, shift};
     } else {
       const bits::Words words{arena.take(out.count * bits::lane_bytes(node.width)), out.count, node.width};
       BREVIS_TRY(run_subtree(frame, child, words, arena));
@@ -345,29 +345,6 @@ Status run_difference(const FrameView& frame, uint32_t at, bits::Words out, Aren
 }
 
 }  // namespace
-
-bool runs_in_twos(const BoundProgram& bound, uint32_t root, size_t words) {
-  return bound.fused(root) == run_merge && codec::lanes_for(words) == 16 && bits::kernels().alias_decode_two != nullptr;
-}
-
-void run_two(const FrameView (&frames)[2], const bits::Words (&outs)[2], Arena& arena, Status* const (&status)[2]) {
-  MergeRun runs[2] = {{frames[0], frames[0].root, outs[0]}, {frames[1], frames[1].root, outs[1]}};
-  bool open[2];
-  for (size_t k = 0; k < 2; ++k) {
-    Result<bool> serves = runs[k].open();
-    open[k] = serves.has_value() && *serves;
-    if (!serves)
-      *status[k] = std::move(serves).error();
-    else if (!open[k])
-      *status[k] = run_nodes(frames[k], frames[k].root, outs[k], arena);
-  }
-  if (open[0] && open[1]) Decoding::run_two(runs[0].decoding(), runs[1].decoding());
-  for (size_t k = 0; k < 2; ++k) {
-    if (!open[k]) continue;
-    runs[k].decoding().run();
-    *status[k] = runs[k].finish(arena);
-  }
-}
 
 bool stands_on_alias(const std::vector<Node>& nodes, uint32_t at) { return alias_leaf(nodes, at).has_value(); }
 

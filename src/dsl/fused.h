@@ -17,11 +17,12 @@ constexpr size_t kMaxCounts = 3;
 
 // One node of one frame, as its stored header says.
 struct NodeFrame {
-  uint64_t words;               // of the node's stream
-  uint64_t counts[kMaxCounts];  // the first spec.counts of them
-  uint32_t choice;              // of the tables bound to its slot
-  uint64_t payload_bytes;       // literals only
-  ByteSpan payload;             // literals only
+  uint64_t words;                  // of the node's stream
+  uint64_t counts[kMaxCounts];     // the first spec.counts of them
+  uint32_t choice;                 // of the tables bound to its slot
+  uint64_t payload_bytes;          // literals only
+  ByteSpan payload;                // literals only
+  const uint8_t* ready = nullptr;  // words that are there already (ahead.h), followed by spare bytes as in an Arena
 };
 
 struct FrameView {
@@ -54,16 +55,12 @@ Status run_subtree(const FrameView& frame, uint32_t node, bits::Words out, Arena
 // The same, the node itself without its kernel; `out` may be unaligned.
 Status run_nodes(const FrameView& frame, uint32_t node, bits::Words out, Arena& arena);
 
+bool is_literal(const Node& node, codec::CodecId codec);
 // Whether a node is an alias-coded literal or has one right below a rank or palette.
 bool stands_on_alias(const std::vector<Node>& nodes, uint32_t at);
 
 // The kernel for a node of a region and all below it, or nullptr. Its `out` may be unaligned when the node is the
 // region's root; kernels read and write through unaligned loads and stores.
 FusedRun choose_fused(const BoundProgram& bound, uint32_t node);
-
-// Whether frames of so many words, with that node as their region's root, are worth decoding two at a time.
-bool runs_in_twos(const BoundProgram& bound, uint32_t root, size_t words);
-// The roots of two such frames, whose programs may differ, by their kernel; each gets its own status.
-void run_two(const FrameView (&frames)[2], const bits::Words (&outs)[2], Arena& arena, Status* const (&status)[2]);
 
 }  // namespace brevis::dsl

@@ -66,23 +66,53 @@ void alias_decode(benchmark::State& state, const Kernels& kernels, size_t count)
   count_words(state, count, count);
 }
 
-// Two payloads side by side, `count` words together.
-void alias_decode_two(benchmark::State& state, const Kernels& kernels, size_t count) {
-  if (kernels.alias_decode_two == nullptr) return state.SkipWithError("there is none");
-  const Coded coded("alias", 6, count / 2);
-  const bits::AliasDecoder decoders[2] = {codec::alias_decoder(coded.table.get()),
-                                          codec::alias_decoder(coded.table.get())};
-  bits::OwnedWords outs[2] = {{6, count / 2}, {6, count / 2}};
+// As many payloads side by side as the kernel takes, `count` words each.
+void alias_several(benchmark::State& state, const Kernels& kernels, size_t count) {
+  const bits::AliasSeveral& several = codec::lanes_for(count) == 4 ? kernels.alias_fours : kernels.alias_sixteens;
+  if (several.most == 0) return state.SkipWithError("there is none");
+  const Coded coded("alias", 6, count);
+  std::vector<bits::OwnedWords> outs(several.most, bits::OwnedWords(6, count));
   for (auto _ : state) {
-    codec::LaneReader readers[2];
-    for (codec::LaneReader& reader : readers)
-      if (!reader.open(coded.payload, count / 2)) std::abort();
-    bits::RansCursor* const cursors[2] = {&readers[0].cursor(), &readers[1].cursor()};
-    uint8_t* const to[2] = {outs[0].words().data, outs[1].words().data};
-    benchmark::DoNotOptimize(kernels.alias_decode_two(decoders, cursors, to, count / 2 / 16));
+    std::array<codec::LaneReader, bits::AliasSeveral::kMost> readers;
+    std::array<bits::AliasStream, bits::AliasSeveral::kMost> streams;
+    for (size_t k = 0; k < several.most; ++k) {
+      if (!readers[k].open(coded.payload, count)) std::abort();
+      streams[k] = {codec::alias_decoder(coded.table.get()), &readers[k].cursor(), outs[k].words().data};
+    }
+    benchmark::DoNotOptimize(several.decode(streams.data(), several.most, count / codec::lanes_for(count)));
     benchmark::ClobberMemory();
   }
-  count_words(state, count, count);
+  count_words(state, count * several.most, count * several.most);
+}
+
+// Words dealt by the row above, evenly to the four streams.
+void join_levels(benchmark::State& state, const Kernels& kernels, size_t count) {
+  if (kernels.join_levels[1] == nullptr) return state.SkipWithError("there is none");
+  constexpr size_t kRow = 256;
+  test::Random random(1);
+  // Levels that the words will have again, so that every pass deals alike.
+  bits::OwnedWords words(16, count), out(16, count);
+  std::vector<uint8_t> levels(kRow + count);
+  for (size_t i = 0; i < levels.size(); ++i) {
+    levels[i] = static_cast<uint8_t>(random.below(64));
+    if (i >= kRow) words.words().set(i - kRow, uint64_t{levels[i]} << 5);
+  }
+  bits::LevelJoin join{{1, {levels.data()}, {1}, 0, {16, 32, 48}}, levels.data() + kRow, 5, 63, 0};
+  std::vector<uint8_t> streams[bits::DealHands::kHands];
+  for (size_t i = 0; i < count; ++i) {
+    const uint8_t* const word = words.view().data + 2 * i;
+    streams[levels[i] / 16].insert(streams[levels[i] / 16].end(), word, word + 2);
+  }
+  bits::DealHands hands{};
+  for (size_t c = 0; c < bits::DealHands::kHands; ++c) {
+    hands.next[c] = streams[c].data();
+    hands.end[c] = streams[c].data() + streams[c].size();
+  }
+  for (auto _ : state) {
+    if (!kernels.join_levels[1](join, hands, out.words().data, count)) std::abort();
+    benchmark::ClobberMemory();
+  }
+  count_words(state, count, 2 * count);
 }
 
 // Sign, coded field and five low bits of 16, or more low bits of 32; with `symbols` from symbols instead of a payload.
@@ -157,7 +187,9 @@ void register_coding() {
 }
 
 void register_symbols() {
-  add("alias_decode_two/x16", [](auto& s, auto& k) { alias_decode_two(s, k, 65536); });
+  add("alias_several/x4", [](auto& s, auto& k) { alias_several(s, k, 8192); });
+  add("alias_several/x16", [](auto& s, auto& k) { alias_several(s, k, 32768); });
+  add("join_levels/u16", [](auto& s, auto& k) { join_levels(s, k, 65536); });
   for (const unsigned by_width : {0u, 1u, 2u})
     add("merge_symbols/u" + std::to_string(8u << by_width),
         [=](auto& s, auto& k) { merge_alias(s, k, 8192, by_width, true); });

@@ -9,36 +9,49 @@
 using namespace brevis;
 using namespace brevis::test;
 
-TEST_CASE("kernels: alias_decode_two decodes what alias_decode does, one by one") {
-  for (const Kernels& variant : variants()) {
-    if (variant.alias_decode_two == nullptr) continue;
-    CAPTURE(variant.name);
-    size_t done_in_all = 0;
-    Random random(14);
-    for (unsigned trial = 0; trial < 3000; ++trial) {
-      const size_t rounds = random.below(70);
-      const codec::TablePtr tables[2] = {alias_table(random, 1 + static_cast<unsigned>(random.below(6)), trial % 4),
-                                         alias_table(random, 6, trial / 4 % 4)};
-      const bits::AliasDecoder decoders[2] = {decoder_of(random, tables[0]), decoder_of(random, tables[1])};
-      Stream streams[2] = {{random, 16, random.below(16 * (rounds + 2) + 1)},
-                           {random, 16, random.below(16 * (rounds + 2) + 1)}};
-      Run runs[2] = {Run(streams[0]), Run(streams[1])};
-      Exact outs[2] = {{16 * rounds, random.below(64), 0xee}, {16 * rounds, random.below(64), 0xee}};
-      bits::RansCursor* const cursors[2] = {&runs[0].cursor, &runs[1].cursor};
-      uint8_t* const to[2] = {outs[0].data(), outs[1].data()};
-      const size_t done = variant.alias_decode_two(decoders, cursors, to, rounds);
-      REQUIRE(done <= rounds);
-      done_in_all += done;
-      for (unsigned k = 0; k < 2; ++k) {
-        Run expected(streams[k]);
-        Exact truth(16 * rounds, 0, 0xee);
-        REQUIRE(scalar().alias_decode(decoders[k], expected.cursor, truth.data(), done) == done);
-        REQUIRE(runs[k] == expected);
-        REQUIRE(same(outs[k].data(), truth.data(), 16 * done));
+TEST_CASE("kernels: payloads side by side are decoded as alias_decode does it, one by one") {
+  for (const Kernels& variant : variants())
+    for (const unsigned lanes : {4u, 16u}) {
+      const bits::AliasSeveral& several = lanes == 4 ? variant.alias_fours : variant.alias_sixteens;
+      REQUIRE(several.most <= bits::AliasSeveral::kMost);
+      if (several.most == 0) continue;
+      CAPTURE(variant.name);
+      CAPTURE(lanes);
+      size_t done_in_all = 0;
+      Random random(14);
+      for (unsigned trial = 0; trial < 2000; ++trial) {
+        const size_t rounds = random.below(70), count = 1 + random.below(several.most);
+        std::vector<codec::TablePtr> tables;
+        std::vector<Stream> streams;
+        std::vector<Run> runs;
+        std::vector<Exact> outs;
+        for (size_t k = 0; k < count; ++k) {
+          const unsigned width = random.below(2) == 0 ? 6 : 1 + static_cast<unsigned>(random.below(6));
+          tables.push_back(alias_table(random, width, static_cast<unsigned>(random.below(4))));
+          streams.emplace_back(random, lanes, random.below(lanes * (rounds + 2) * (1 + random.below(2)) + 1));
+          outs.emplace_back(lanes * rounds, random.below(64), 0xee);
+        }
+        for (Stream& stream : streams) runs.emplace_back(stream);
+        std::vector<bits::AliasStream> given;
+        for (size_t k = 0; k < count; ++k)
+          given.push_back({decoder_of(random, tables[k]), &runs[k].cursor, outs[k].data()});
+        const size_t done = several.decode(given.data(), count, rounds);
+        REQUIRE(done <= rounds);
+        REQUIRE(done % bits::AliasSeveral::kRounds == 0);
+        done_in_all += done;
+        bool ends = rounds - done < bits::AliasSeveral::kRounds;
+        for (size_t k = 0; k < count; ++k) {
+          Run expected(streams[k]);
+          Exact truth(lanes * rounds, 0, 0xee);
+          REQUIRE(scalar().alias_decode(given[k].table, expected.cursor, truth.data(), done) == done);
+          REQUIRE(runs[k] == expected);
+          REQUIRE(same(outs[k].data(), truth.data(), truth.size()));
+          ends = ends || runs[k].cursor.words_left() < lanes * bits::AliasSeveral::kRounds;
+        }
+        REQUIRE(ends);
       }
+      CHECK(done_in_all > 10000);
     }
-    CHECK(done_in_all > 10000);
-  }
 }
 
 namespace {
