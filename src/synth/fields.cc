@@ -161,17 +161,22 @@ std::optional<Completed> Fields::search(const Field& field, uint64_t limit) cons
   const auto try_way = [&](const Expr& way) {
     if (auto done = complete_order0(way, histogram, frame_words_, bound())) best = std::move(done);
   };
+  // Noise is stored as it is, and that leaves nothing to be tried for.
+  const uint64_t entropy = *field.entropy, plain = stats_.words * std::bit_width(histogram.counts.back().first) * kBit;
+  const bool noise = plain <= entropy + distinct * kLeastFrequencyBits * kBit;
+  if (noise) try_way(lit());
   const bool listable = distinct <= kMaxPalette && distinct <= uint64_t{1} << (histogram.width - 1);
-  if (listable && distinct <= kAliasWords) try_way(palette(distinct));
+  if (listable && entropy + distinct * kListWordBits * kBit < bound() && distinct <= kAliasWords)
+    try_way(palette(distinct));
   for (size_t i = 0; i < kRankSizes.size(); ++i) {
     if (distinct <= kRankSizes[i] + 1) continue;
-    const uint64_t least = *field.entropy + position_cost(stats_.words, field.others[i]) +
+    const uint64_t least = entropy + position_cost(stats_.words, field.others[i]) +
                            kRankSizes[i] * (kListWordBits + kLeastFrequencyBits) * kBit;
     if (least < bound()) try_way(rank(kRankSizes[i]));
   }
-  if (listable && distinct > kAliasWords && *field.entropy + distinct * kListWordBits * kBit < bound())
+  if (listable && distinct > kAliasWords && entropy + distinct * kListWordBits * kBit < bound())
     try_way(palette(distinct));
-  try_way(lit());
+  if (!noise) try_way(lit());
   return best;
 }
 

@@ -98,8 +98,8 @@ std::optional<Cut> split(Fields& known, const std::vector<unsigned>& widths, uin
   return out;
 }
 
-// Cuts much dearer than the best so far are not worth finishing. Where one is wanted and nothing comes on top of the
-// price, no dearer one is.
+// Cuts much dearer than the best so far are not worth finishing. Where one is wanted no dearer one is: what the bits
+// below cost is the same for all.
 constexpr uint64_t kSlackOf = 32;
 
 class Cuts {
@@ -107,7 +107,7 @@ class Cuts {
   // `below`: what the whole word may cost.
   Cuts(Fields& fields, bool only_best, uint64_t below)
       : fields_(fields),
-        exact_(only_best && fields.stats().low_bytes() == 0),
+        exact_(only_best),
         best_(fields.stats().low_bytes() != 0 || below == UINT64_MAX ? UINT64_MAX
                                                                      : below - std::min(below, low_cost())) {}
 
