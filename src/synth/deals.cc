@@ -16,7 +16,6 @@ namespace {
 using dsl::Expr;
 using dsl::OpId;
 
-constexpr uint64_t kLeastDealt = 16384;        // words: four sets of tables have to be won
 constexpr uint64_t kByte = 8 * 256;            // cost of one
 constexpr uint64_t kDealTables = 192 * kByte;  // three more sets, about
 constexpr uint64_t kGatherWords = 1u << 20;    // of a class that are counted at a time

@@ -103,7 +103,7 @@ Result<std::optional<OffsetPromise>> promising_offset(const Stream& stream, bool
     least = sum;
     best = OffsetPromise{std::move(proposals[i].params), plain, moved, 0};
   }
-  if (best && !at_a_glance)
+  if (best && !at_a_glance && stream.words >= kLeastDealt)
     for (const auto& counts : trial.dealt(axes_of(best->params))) best->dealt += whole(entropy_of(counts));
   return best;
 }

@@ -11,13 +11,15 @@
 
 namespace brevis::synth {
 
+constexpr uint64_t kLeastDealt = 16384;  // words of a stream that is dealt out: four sets of tables have to be won
+
 // An offset that does best on a sample, and what the fields moved and the two bits below them are expected to cost in
 // the whole stream, 1/256 bits.
 struct OffsetPromise {
   std::vector<uint64_t> params;
   uint64_t plain = 0;  // as they are
   uint64_t moved = 0;  // by the offset
-  uint64_t dealt = 0;  // by a select of the same steps
+  uint64_t dealt = 0;  // by a select of the same steps; 0 below kLeastDealt
 };
 
 // nullopt where none promises anything. Where parameters are given no others are tried.

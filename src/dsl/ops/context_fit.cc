@@ -13,7 +13,8 @@ namespace brevis::dsl {
 namespace {
 
 constexpr unsigned kMostFieldBits = 16;  // of fields whose values are counted; wider ones begin at 0
-constexpr uint8_t kMiddle = 32;          // the level of the median field
+constexpr unsigned kShortFieldBits = 12;
+constexpr uint8_t kMiddle = 32;  // the level of the median field
 
 constexpr size_t kMiddleWords = 16384;  // tell where it is
 constexpr size_t kTile = 2048;
@@ -25,6 +26,19 @@ uint64_t middle_of(const ContextParams& params, std::span<const bits::ConstWords
   for (const bits::ConstWords& window : windows) words += window.count;
   const size_t step = std::max<size_t>(1, words / kMiddleWords);
   if (words == 0) return 0;
+  if (params.level == LevelOf::field && params.bits <= kShortFieldBits) {
+    std::vector<uint32_t> counts(size_t{1} << params.bits);
+    uint64_t total = 0, seen = 0;
+    for (const bits::ConstWords& window : windows) {
+      bits::visit_lane(window.width, [&]<class T>(T) {
+        const T* const in = window.as<T>().data();
+        for (; next < window.count; next += step, ++total) ++counts[uint64_t{in[next]} >> params.shift & mask];
+      });
+      next -= window.count;
+    }
+    for (uint64_t level = 0;; ++level)
+      if ((seen += counts[level]) > total / 2) return level;
+  }
   std::vector<uint64_t> raw;
   raw.reserve(words / step + windows.size());
   for (const bits::ConstWords& window : windows) {
@@ -154,22 +168,26 @@ class Neighbours {
   // Bits a word, 1/256, that four classes of the sum take off; 0 where too few words have all terms. `quick`: told by
   // the beginnings of the windows.
   uint64_t gain(const std::vector<ContextTerm>& terms, bool quick = false) const {
-    Counts<kContextSums> sums;
-    each(terms, quick, [&](size_t i, uint16_t sum, uint8_t) { sums.add(sum, i); });
-    uint64_t total = 0, seen = 0;
-    for (size_t s = 0; s < kContextSums; ++s) total += sums.of(s);
+    uint64_t total = 0;
+    size_t most = 0;
+    for (const ContextTerm& term : terms) most += term.weight * kTopLevel;
+    thread_local std::vector<uint32_t> counts;  // by sum and level
+    counts.assign((most + 1) * kLevels, 0);
+    each(
+        terms, quick, [&](uint16_t sum, uint8_t level) { ++counts[sum * kLevels + level]; }, total);
     if (total < kLeastPairs) return 0;
-    std::array<uint16_t, kContextSums> class_of{};  // times the number of levels
-    for (size_t s = 0; s < kContextSums; ++s) {
-      class_of[s] = static_cast<uint16_t>((kTopLevel + 1) * std::min<uint64_t>(kHands - 1, seen * kHands / total));
-      seen += sums.of(s);
+    std::array<std::array<uint32_t, kLevels>, kHands> classes{};
+    std::array<uint32_t, kLevels> all{};
+    uint64_t seen = 0, apart = 0;
+    for (size_t sum = 0; sum <= most && seen < total; ++sum) {
+      const uint32_t* const row = counts.data() + sum * kLevels;
+      auto& one = classes[std::min<uint64_t>(kHands - 1, seen * kHands / total)];
+      uint32_t words = 0;
+      for (size_t v = 0; v < kLevels; ++v) one[v] += row[v], words += row[v];
+      seen += words;
     }
-    Counts<kHands*(kTopLevel + 1)> counts;
-    each(terms, quick, [&](size_t i, uint16_t sum, uint8_t level) { counts.add(size_t{class_of[sum]} + level, i); });
-    std::array<uint64_t, kTopLevel + 1> all{}, one{};
-    uint64_t apart = 0;
-    for (size_t c = 0; c < kHands; ++c) {
-      for (size_t v = 0; v < one.size(); ++v) one[v] = counts.of(c * one.size() + v), all[v] += one[v];
+    for (const auto& one : classes) {
+      for (size_t v = 0; v < kLevels; ++v) all[v] += one[v];
       apart += bits::entropy_of(one);
     }
     const uint64_t plain = bits::entropy_of(all);
@@ -177,11 +195,12 @@ class Neighbours {
   }
 
  private:
+  static constexpr size_t kLevels = kTopLevel + 1;
   static constexpr size_t kMostOfWindow = 8192, kQuick = 8192;
   static constexpr uint64_t kLeastPairs = 2048;
 
   template <class F>
-  void each(const std::vector<ContextTerm>& terms, bool quick, F&& f) const {
+  void each(const std::vector<ContextTerm>& terms, bool quick, F&& f, uint64_t& words) const {
     uint64_t reach = 0;
     for (const ContextTerm& term : terms) reach = std::max(reach, term.stride);
     uint16_t sums[kTile];
@@ -191,7 +210,8 @@ class Neighbours {
       for (size_t at = reach; at < end; at += kTile) {
         const std::span<uint16_t> tile(sums, std::min(kTile, end - at));
         sum_levels(terms, levels.data() + at, 0, tile);
-        for (size_t i = 0; i < tile.size(); ++i) f(i, tile[i], levels[at + i]);
+        for (size_t i = 0; i < tile.size(); ++i) f(tile[i], levels[at + i]);
+        words += tile.size();
       }
     }
   }

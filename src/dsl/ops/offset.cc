@@ -112,8 +112,9 @@ Result<OffsetSteps> read_steps(const Node& node, ByteSpan stored) {
 std::vector<int16_t> sum_up(const std::vector<Layer>& layers, uint64_t period) {
   std::vector<int16_t> sum(period);
   for (const Layer& layer : layers)
-    for (uint64_t i = 0; i < period; ++i)
-      sum[i] = static_cast<int16_t>(sum[i] + layer.steps[i / layer.stride % layer.steps.size()]);
+    for (uint64_t i = 0, place = 0; i < period; place = place + 1 == layer.steps.size() ? 0 : place + 1)
+      for (const uint64_t end = std::min(period, i + layer.stride); i < end; ++i)
+        sum[i] = static_cast<int16_t>(sum[i] + layer.steps[place]);
   return sum;
 }
 
