@@ -224,6 +224,8 @@ struct Kernels {
   // Word i is the next one of stream classes[i], which is below kHands; at most 65,535 words, of which each stream has
   // enough. Streams and words are aligned.
   void (*deal)(const uint8_t* classes, DealHands& hands, Words out);
+  // The inverse: the next word of stream classes[i] is in[i]. At most 65,535 words; writes no more than there are.
+  void (*split)(const uint8_t* classes, ConstWords in, const std::array<uint8_t*, DealHands::kHands>& out);
 
   // How many of three fields, ascending, are at most the field (in[i] >> shift) & mask of each word; aligned words.
   void (*classify)(ConstWords in, unsigned shift, uint64_t mask, const uint32_t* begins, uint8_t* out);

@@ -287,7 +287,7 @@ TEST_CASE("kernels: move_field of every variant equals scalar, which moves back 
   }
 }
 
-TEST_CASE("kernels: deal of every variant gives each place the next word of its class's stream") {
+TEST_CASE("kernels: deal of every variant gives each place the next word of its class's stream, split the inverse") {
   Random random(11);
   for (unsigned trial = 0; trial < 2000; ++trial) {
     const unsigned width = 1 + static_cast<unsigned>(random.below(64));
@@ -314,6 +314,10 @@ TEST_CASE("kernels: deal of every variant gives each place the next word of its 
       kernels.deal(classes.data(), hands, {out.data(), n, static_cast<uint8_t>(width)});
       REQUIRE(same(out.data(), words.view().data, n * lane));
       REQUIRE(hands.next == hands.end);
+      std::vector<Exact> apart;
+      for (Exact& stream : streams) apart.emplace_back(stream.size(), 0, 0xee);
+      kernels.split(classes.data(), words.view(), {apart[0].data(), apart[1].data(), apart[2].data(), apart[3].data()});
+      for (size_t c = 0; c < streams.size(); ++c) REQUIRE(apart[c] == streams[c]);
     }
   }
 }

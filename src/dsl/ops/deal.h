@@ -68,19 +68,24 @@ template <class F>
 void deal_out(bits::ConstWords target, F&& classes, std::vector<bits::OwnedWords>& children,
               std::vector<uint64_t>& counts) {
   std::vector<uint8_t> all(target.count);
-  std::array<size_t, kHands> lengths{};
-  for (size_t at = 0; at < target.count; at += kDealTile)
-    classes(at, std::span(all).subspan(at, std::min(kDealTile, target.count - at)));
-  for (const uint8_t one : all) ++lengths[one];
+  std::array<size_t, kHands> lengths{}, some{};
+  for (size_t at = 0; at < target.count; at += kDealTile) {
+    const std::span<uint8_t> tile = std::span(all).subspan(at, std::min(kDealTile, target.count - at));
+    classes(at, tile);
+    bits::kernels().count_classes(tile.data(), tile.size(), some.data());
+    for (size_t c = 0; c < kHands; ++c) lengths[c] += some[c];
+  }
   children.clear();
   for (const size_t length : lengths) children.emplace_back(target.width, length);
   counts.assign(lengths.begin(), lengths.begin() + kDealCounts);
-  bits::visit_lane(target.width, [&]<class T>(T) {
-    std::array<T*, kHands> words{};
-    for (size_t i = 0; i < kHands; ++i) words[i] = children[i].words().template as<T>().data();
-    const T* from = target.as<T>().data();
-    for (size_t i = 0; i < all.size(); ++i) *words[all[i]]++ = from[i];
-  });
+  std::array<uint8_t*, kHands> to;
+  for (size_t c = 0; c < kHands; ++c) to[c] = children[c].words().data;
+  for (size_t at = 0; at < target.count; at += kDealTile) {
+    const size_t n = std::min(kDealTile, target.count - at);
+    bits::kernels().split(all.data() + at, target.part(at, n), to);
+    bits::kernels().count_classes(all.data() + at, n, some.data());
+    for (size_t c = 0; c < kHands; ++c) to[c] += some[c] * target.lane();
+  }
 }
 
 }  // namespace brevis::dsl
