@@ -35,11 +35,11 @@ Result<Look> draw(const Stream& stream, uint64_t frame_words, const ChooseOption
   for (uint64_t w = 0; w < windows; ++w) {
     const bool whole = stream.words <= 2 * all;
     const uint64_t first = whole ? w * size : (stream.words - size) / (windows - 1) * w;
-    sample.windows.emplace_back(stream.width, std::min(size, stream.words - first));
-    BREVIS_TRY(stream.read(first, sample.windows.back().words()));
-    sample.placed.push_back({first, sample.windows.back().view()});
+    BREVIS_ASSIGN(const bits::ConstWords words,
+                  stream.at(first, std::min(size, stream.words - first), sample.windows.emplace_back()));
+    sample.placed.push_back({first, words});
+    sample.views.push_back(words);
   }
-  for (auto& window : sample.windows) sample.views.push_back(window.view());
   return sample;
 }
 

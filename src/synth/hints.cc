@@ -68,11 +68,10 @@ Result<Look> look(const Stream& stream) {
   Look sample;
   for (uint64_t w = 0; w < windows; ++w) {
     const uint64_t first = windows == 1 ? 0 : (stream.words - size) / (windows - 1) * w;
-    sample.windows.emplace_back(stream.width, size);
-    BREVIS_TRY(stream.read(first, sample.windows.back().words()));
-    sample.placed.push_back({first, sample.windows.back().view()});
+    BREVIS_ASSIGN(const bits::ConstWords words, stream.at(first, size, sample.windows.emplace_back()));
+    sample.placed.push_back({first, words});
+    sample.views.push_back(words);
   }
-  for (const auto& window : sample.windows) sample.views.push_back(window.view());
   return sample;
 }
 

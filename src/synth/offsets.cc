@@ -33,10 +33,10 @@ Result<Sample> draw(const Stream& stream, uint64_t size) {
   Sample sample;
   for (uint64_t w = 0; w < windows; ++w) {
     const uint64_t first = whole ? w * size : (stream.words - size) / (windows - 1) * w;
-    sample.owned.emplace_back(stream.width, std::min(size, stream.words - first));
-    BREVIS_TRY(stream.read(first, sample.owned.back().words()));
-    sample.windows.push_back({first, sample.owned.back().view()});
-    sample.words += sample.owned.back().count();
+    BREVIS_ASSIGN(const bits::ConstWords words,
+                  stream.at(first, std::min(size, stream.words - first), sample.owned.emplace_back()));
+    sample.windows.push_back({first, words});
+    sample.words += words.count;
   }
   return sample;
 }

@@ -75,9 +75,9 @@ Result<bool> seems_ordered(const Stream& stream) {
   std::vector<bits::ConstWords> views;
   Spread far;
   for (uint64_t w = 0; w < windows; ++w) {
-    store.emplace_back(stream.width, size);
-    BREVIS_TRY(stream.read(windows == 1 ? 0 : (stream.words - size) / (windows - 1) * w, store.back().words()));
-    views.push_back(store.back().view());
+    BREVIS_ASSIGN(const bits::ConstWords words,
+                  stream.at(windows == 1 ? 0 : (stream.words - size) / (windows - 1) * w, size, store.emplace_back()));
+    views.push_back(words);
     far.add(views.back(), size / 2 | 1);
   }
   if (far.pairs < kLeastPairs) return true;
@@ -92,9 +92,8 @@ Result<Drawn> draw_sample(const Stream& stream, uint64_t frame_words, const Effo
     size = std::min(frame_words, (std::max(size, row * kRowsAtLeast) + row - 1) / row * row);
   Drawn out;
   const auto take = [&](uint64_t first, uint64_t count) -> Status {
-    out.store.emplace_back(stream.width, count);
-    BREVIS_TRY(stream.read(first, out.store.back().words()));
-    out.windows.push_back({first, out.store.back().view()});
+    BREVIS_ASSIGN(const bits::ConstWords words, stream.at(first, count, out.store.emplace_back()));
+    out.windows.push_back({first, words});
     return {};
   };
   if (stream.words <= size * effort.windows) {

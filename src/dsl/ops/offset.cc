@@ -30,7 +30,7 @@ namespace {
 constexpr unsigned kMaxRice = kOffsetStepBits;
 constexpr uint64_t kLeastPattern = 512;  // shorter ones are repeated, since a stretch ends where a pattern does
 constexpr uint64_t kMostPatternOf = 16;  // times the number of steps: what a pattern may take, memory being anybody's
-constexpr size_t kTile = 2048;           // words whose sums are made at a time when several patterns meet
+constexpr size_t kTile = 2048;           // words that are moved, or whose sums are made, at a time
 
 // Steps spread out for running: steps[p] serves the words i with i / stride % size = p.
 struct Layer {
@@ -240,9 +240,13 @@ Result<bool> invert(const NodeArgs& args, bits::ConstWords target, std::vector<b
                     std::vector<uint64_t>&) {
   children.clear();
   children.emplace_back(target.width, target.count);
-  const bits::Words child = children[0].words();
-  std::copy_n(target.data, target.bytes(), child.data);
-  Mover(args.node, offsets_of(args), true).move(args.position, child);
+  const Mover mover(args.node, offsets_of(args), true);
+  for (size_t at = 0; at < target.count; at += kTile) {  // moved while it is near
+    const bits::ConstWords from = target.part(at, std::min(kTile, target.count - at));
+    const bits::Words to = children[0].words().part(at, from.count);
+    std::copy_n(from.data, from.bytes(), to.data);
+    mover.move(args.position + at, to);
+  }
   return true;
 }
 
