@@ -26,7 +26,7 @@ class Ahead {
   void decode();
 
  private:
-  static constexpr size_t kMostWords = size_t{1} << 17;
+  static constexpr size_t kMostWords = size_t{1} << 18;
 
   Arena& arena_;
   std::array<codec::AliasTask, codec::kMostAliasTasks> tasks_;
