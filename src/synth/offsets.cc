@@ -10,7 +10,8 @@ namespace brevis::synth {
 namespace {
 
 constexpr uint64_t kLeastWords = 2048;
-constexpr uint64_t kWindowWords = 8192, kWindows = 8;        // streams up to that are looked at whole
+constexpr uint64_t kWindowWords = 4096, kMostWindowWords = 8192, kWindows = 8;
+constexpr uint64_t kWordsAStep = 16;                         // of a sample: fewer flatter
 constexpr uint64_t kFitWords = 1u << 18, kMoveWords = 8192;  // of a stream that are read at a time
 constexpr uint64_t kStepBits = 5;                            // what a step costs, roughly
 constexpr uint64_t kGlanceWords = 512, kGlanceGainOf = 4;    // few words flatter
@@ -82,7 +83,9 @@ Result<std::optional<OffsetPromise>> promising_offset(const Stream& stream, bool
   if (given != nullptr)
     std::erase_if(proposals, [&](const dsl::Proposal& proposal) { return proposal.params != *given; });
   if (proposals.empty()) return best;
-  BREVIS_ASSIGN(const Sample sample, draw(stream, at_a_glance ? kGlanceWords : kWindowWords));
+  const uint64_t wanted = steps_of(proposals.front().params) * kWordsAStep / kWindows;
+  BREVIS_ASSIGN(const Sample sample,
+                draw(stream, at_a_glance ? kGlanceWords : std::clamp(wanted, kWindowWords, kMostWindowWords)));
   Axes axes;
   for (const dsl::Proposal& proposal : proposals)
     for (const auto& axis : axes_of(proposal.params))
