@@ -16,37 +16,10 @@
 namespace brevis::pack {
 namespace {
 
-constexpr uint64_t kDuplicateFrom = 4096;     // bytes; a reference costs about 30
-constexpr unsigned kPlainSoon = 1;            // so many plain kin in a row: the next one may well be
-constexpr size_t kRecentChoices = 8;          // whose tables are tried on a new stream
-constexpr uint64_t kGuessOpaqueFrom = 65536;  // bytes; shorter opaque runs are taken as bytes
-constexpr uint64_t kTextFrom = 16384;         // bytes of a header; a choice costs as much as it saves
+constexpr uint64_t kDuplicateFrom = 4096;  // bytes; a reference costs about 30
+constexpr size_t kRecentChoices = 8;       // whose tables are tried on a new stream
 
 dsl::Expr reference_to(uint64_t offset) { return {dsl::OpId::ref, {offset}, {}}; }
-
-Result<std::shared_ptr<const dsl::BoundProgram>> bind_sets(const synth::Choice& choice,
-                                                           const std::vector<std::vector<ByteVector>>& sets) {
-  std::vector<std::vector<dsl::SlotTable>> slots;
-  for (size_t i = 0; i < sets.size(); ++i) {
-    slots.emplace_back();
-    for (const ByteVector& stored : sets[i]) {
-      BREVIS_ASSIGN(auto table, dsl::load_slot(*choice.program, choice.program->slots()[i], stored));
-      slots.back().push_back(std::move(table));
-    }
-  }
-  return dsl::BoundProgram::bind(choice.program, std::move(slots));
-}
-
-Result<std::shared_ptr<const dsl::BoundProgram>> bind_choice(const synth::Choice& choice,
-                                                             const std::vector<ByteVector>& tables) {
-  std::vector<std::vector<ByteVector>> sets;
-  for (const ByteVector& table : tables) sets.push_back({table});
-  return bind_sets(choice, sets);
-}
-
-bool is_one_region(const dsl::Program& program) {
-  return program.regions().size() == 1 && program.regions()[0].root == 0;
-}
 
 uint64_t bytes_of(const std::vector<ByteVector>& tables) {
   uint64_t sum = 0;
@@ -55,6 +28,10 @@ uint64_t bytes_of(const std::vector<ByteVector>& tables) {
 }
 
 }  // namespace
+
+bool is_one_region(const dsl::Program& program) {
+  return program.regions().size() == 1 && program.regions()[0].root == 0;
+}
 
 synth::Stream words_of(const SpanStream& bytes, Dtype dtype, unsigned width, std::vector<uint64_t> shape) {
   synth::Stream stream;
@@ -133,68 +110,12 @@ Result<Coded> Coder::write_reference(uint64_t offset, const RecordPlan& plan, co
   return Coded{writer_->add_record(std::move(record)), digest, true, 0, std::nullopt, 0};
 }
 
-Result<synth::ChooseOptions> Coder::options_of(const RecordPlan& plan, const Scan& scan) const {
-  synth::ChooseOptions options;
-  options.frame_bytes = options_.frame_bytes;
-  options.parts = scan.parts;
-  options.search = options_.search;
-  options.may_be_text = plan.kind == archive::SegmentKind::opaque;
-  const auto wanted = options_.programs.find(std::string(dtype_info(plan.dtype).name));
-  if (wanted != options_.programs.end()) {
-    BREVIS_ASSIGN(options.wanted,
-                  dsl::parse_program("u" + std::to_string(plan.width()) + " = " + wanted->second, true));
-  }
-  if (plan.kind == archive::SegmentKind::prefix && plan.bytes() >= kTextFrom) {
-    // Names and numbers, over and over.
-    options.search.reset();
-    BREVIS_ASSIGN(options.wanted, dsl::parse_program("u8 = literal(zstd)", true));
-  }
-  return options;
-}
-
-// What like streams tell by now is a guess of what they will.
-LookAhead::Foresee Coder::foresee(const RecordPlan& plan) const {
-  if (pool_->threads() == 1 || plan.kind != archive::SegmentKind::tensor || options_.bases != nullptr) return {};
-  synth::ChooseOptions told;
-  sharing_.tell(plan, told);
-  if (told.siblings_decide) return {};
-  const bool plain = told.kin && told.kin->plain >= kPlainSoon;
-  return [this, &plan, plain, mate = std::move(told.mate)](const SpanStream& bytes,
-                                                           const Scan& scan) -> LookAhead::Foreseen {
-    auto options = options_of(plan, scan);
-    if (!options || options->wanted) return {};
-    options->mate = mate;
-    auto seen = synth::Foreseen::of(words_of(bytes, plan.dtype, plan.width(), plan.shape), scan.stats, *options, plain);
-    return seen ? std::move(*seen) : nullptr;
-  };
-}
-
-// Opaque bytes may be weights of another format: the reading of them that gives the smallest size wins.
-Result<synth::Choice> Coder::choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan,
-                                    synth::Foreseen* foreseen, unsigned& width) {
-  BREVIS_ASSIGN(synth::ChooseOptions options, options_of(plan, scan));
-  if (options_.search) options_.search->budget->add_stream(stream.bytes());
-  options.foreseen = foreseen;
-  width = plan.width();
-  sharing_.tell(plan, options);
-  BREVIS_ASSIGN(auto best, synth::choose(words_of(stream, plan.dtype, width, plan.shape), scan.stats, options));
-  sharing_.learn(plan, best);
-  const bool guess = plan.kind == archive::SegmentKind::opaque && stream.bytes() >= kGuessOpaqueFrom &&
-                     stream.bytes() % 4 == 0 && !best.frame_words.empty() && !best.settled;
-  if (!guess) return best;
-  for (const Dtype dtype : {Dtype::BF16, Dtype::F16, Dtype::F32}) {
-    const unsigned bits = dtype_info(dtype).bits;
-    BREVIS_ASSIGN(const Scan other, this->scan(stream, bits));
-    options.parts = other.parts;
-    options.may_be_text = false;
-    options.foreseen = nullptr;
-    BREVIS_ASSIGN(auto choice, synth::choose(words_of(stream, dtype, bits, {}), other.stats, options));
-    if (choice.estimated_bytes < best.estimated_bytes) {
-      best = std::move(choice);
-      width = bits;
-    }
-  }
-  return best;
+std::vector<std::vector<ByteVector>> Coder::table_sets(const synth::Choice& choice, const dsl::BoundProgram& bound,
+                                                       const Scan& scan) {
+  if (scan.stats.width != choice.program->width() || !is_one_region(*choice.program) || choice.frame_words.empty())
+    return synth::single_sets(choice.tables);
+  const uint64_t frames_a_part = scan.stats.words / std::max<size_t>(scan.parts.size(), 1) / choice.frame_words[0] + 1;
+  return synth::add_tables(bound, choice.tables, scan.parts, frames_a_part);
 }
 
 // The tables of an earlier stream where they cost less than tables of its own, as far as order-0 statistics tell: they
@@ -203,7 +124,7 @@ Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& ch
   std::vector<archive::Binding> own;
   if (choice.tables.empty()) return own;
   const synth::StreamStats& stats = scan.stats;
-  BREVIS_ASSIGN(const auto bound, bind_choice(choice, choice.tables));
+  BREVIS_ASSIGN(const auto bound, synth::bind_sets(choice.program, synth::single_sets(choice.tables)));
   if (!is_one_region(*choice.program)) {
     for (const ByteVector& table : choice.tables) own.push_back({writer_->add_table(table)});
     return own;
@@ -226,11 +147,7 @@ Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& ch
     }
     if (best != nullptr) return best->bindings;
   }
-  const bool whole_words = stats.width == choice.program->width();
-  const uint64_t frames_a_part = stats.words / std::max<size_t>(scan.parts.size(), 1) / choice.frame_words[0] + 1;
-  for (const auto& set :
-       synth::add_tables(*bound, choice.tables,
-                         whole_words ? std::span(scan.parts) : std::span<const synth::StreamStats>(), frames_a_part)) {
+  for (const auto& set : table_sets(choice, *bound, scan)) {
     own.emplace_back();
     for (const ByteVector& table : set) own.back().push_back(writer_->add_table(table));
   }
@@ -306,7 +223,7 @@ Result<std::shared_ptr<const dsl::BoundProgram>> Coder::bind_record(
     tables.emplace_back();
     for (const uint32_t number : binding) tables.back().push_back(writer_->manifest().tables[number]);
   }
-  return bind_sets(choice, tables);
+  return synth::bind_sets(choice.program, tables);
 }
 
 uint64_t Coder::table_bytes_from(size_t first) const {

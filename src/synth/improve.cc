@@ -5,6 +5,7 @@
 
 #include "dsl/encode.h"
 #include "synth/sample.h"
+#include "synth/table_sets.h"
 
 namespace brevis::synth {
 namespace {
@@ -15,12 +16,7 @@ constexpr uint64_t kShareOne = 65536;
 constexpr uint64_t kShareSlackOf = 16;  // a sibling's program may do so much worse than it did there
 
 Result<std::shared_ptr<const dsl::BoundProgram>> bind(const Choice& choice) {
-  std::vector<std::vector<dsl::SlotTable>> slots;
-  for (size_t i = 0; i < choice.tables.size(); ++i) {
-    BREVIS_ASSIGN(auto table, dsl::load_slot(*choice.program, choice.program->slots()[i], choice.tables[i]));
-    slots.push_back({std::move(table)});
-  }
-  return dsl::BoundProgram::bind(choice.program, std::move(slots));
+  return bind_sets(choice.program, single_sets(choice.tables));
 }
 
 // Bytes of some whole frames, scaled to all of them, and tables; nullopt when a frame cannot be expressed.

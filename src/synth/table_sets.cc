@@ -20,10 +20,28 @@ uint64_t bytes_of(const std::vector<ByteVector>& tables) {
 
 }  // namespace
 
-std::vector<std::vector<ByteVector>> add_tables(const dsl::BoundProgram& bound, const std::vector<ByteVector>& tables,
-                                                std::span<const StreamStats> parts, uint64_t frames_a_part) {
+std::vector<std::vector<ByteVector>> single_sets(const std::vector<ByteVector>& tables) {
   std::vector<std::vector<ByteVector>> sets;
   for (const auto& table : tables) sets.push_back({table});
+  return sets;
+}
+
+Result<std::shared_ptr<const dsl::BoundProgram>> bind_sets(std::shared_ptr<const dsl::Program> program,
+                                                           const std::vector<std::vector<ByteVector>>& sets) {
+  std::vector<std::vector<dsl::SlotTable>> slots;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    slots.emplace_back();
+    for (const ByteVector& stored : sets[i]) {
+      BREVIS_ASSIGN(auto table, dsl::load_slot(*program, program->slots()[i], stored));
+      slots.back().push_back(std::move(table));
+    }
+  }
+  return dsl::BoundProgram::bind(std::move(program), std::move(slots));
+}
+
+std::vector<std::vector<ByteVector>> add_tables(const dsl::BoundProgram& bound, const std::vector<ByteVector>& tables,
+                                                std::span<const StreamStats> parts, uint64_t frames_a_part) {
+  std::vector<std::vector<ByteVector>> sets = single_sets(tables);
   for (const StreamStats& part : parts) {
     if (part.words == 0 || part.width > 16 || tables.empty()) continue;
     const codec::Histogram histogram = part.field(0, part.width);

@@ -4,7 +4,7 @@
 // and by us: the exponents of large tensors and of joined ones change along the way). Tables of parts of the stream
 // join the whole stream's tables where they save more than they cost.
 //
-// Threads: pure. Errors: none. Determinism: integers only, ties to the earlier part.
+// Threads: pure. Errors: of bind_sets(), those of loading tables. Determinism: integers only, ties to the earlier part.
 #pragma once
 
 #include "dsl/exec.h"
@@ -17,6 +17,11 @@ namespace brevis::synth {
 // slot its table first and then what is worth adding (kMaxTableSet in all at most).
 std::vector<std::vector<ByteVector>> add_tables(const dsl::BoundProgram& bound, const std::vector<ByteVector>& tables,
                                                 std::span<const StreamStats> parts, uint64_t frames_a_part);
+
+// A set of one table for every slot, and a program with its sets.
+std::vector<std::vector<ByteVector>> single_sets(const std::vector<ByteVector>& tables);
+Result<std::shared_ptr<const dsl::BoundProgram>> bind_sets(std::shared_ptr<const dsl::Program> program,
+                                                           const std::vector<std::vector<ByteVector>>& sets);
 
 // Expected cost (complete.h) of a completed structure whose tables fit each part on its own; nullopt when it does not
 // express one of them so.

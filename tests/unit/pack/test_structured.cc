@@ -4,11 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstring>
 
-#include "brevis/pack.h"
-#include "support/safetensors_writer.h"
-#include "support/temp_dir.h"
+#include "one_tensor.h"
 #include "support/weights.h"
 
 using namespace brevis;
@@ -16,36 +13,13 @@ using namespace brevis::test;
 
 namespace {
 
-struct Packed {
-  uint64_t bytes = 0;  // of the tensor's frames and tables
-  std::string program;
-};
+using Packed = PackedTensor;
 
-Packed pack(Dtype dtype, std::vector<uint64_t> shape, ByteVector words, PackProfile profile = PackProfile::dense) {
-  const TempDir dir;
-  TensorSpec spec = flat_tensor("weight", dtype, std::move(words));
-  spec.shape = std::move(shape);
-  write_file(dir / "m.safetensors", safetensors_bytes({spec}));
+Packed pack(Dtype dtype, std::vector<uint64_t> shape, ByteVector words) {
   PackOptions options;
-  options.sources = {dir / "m.safetensors"};
-  options.target = dir / "m.brv";
-  options.profile = profile;
+  options.profile = PackProfile::dense;
   options.search = PackSearch::prior;
-  options.describe = true;
-  const auto report = pack_files(options);
-  REQUIRE(report);
-  if (report->first_error() != nullptr) FAIL(report->first_error()->message());
-  for (const PackedStream& stream : report->files.front().streams)
-    if (stream.name == "weight") return {stream.bytes_out, stream.program};
-  FAIL("the tensor is no stream of its own");
-  return {};
-}
-
-template <class T>
-ByteVector bytes_of(const std::vector<T>& words) {
-  ByteVector out(words.size() * sizeof(T));
-  std::memcpy(out.data(), words.data(), out.size());
-  return out;
+  return pack_tensor(dtype, std::move(shape), std::move(words), options);
 }
 
 }  // namespace
