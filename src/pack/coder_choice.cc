@@ -21,7 +21,7 @@ constexpr uint64_t kGuessOpaqueFrom = 65536;  // bytes; shorter opaque runs are 
 // What a choice of more effort has to save: with its program and tables it may stand alone, where the other one's are
 // those of other streams.
 constexpr uint64_t kWorthBytes = 32;
-constexpr uint64_t kTextFrom = 16384;         // bytes of a header; a choice costs as much as it saves
+constexpr uint64_t kTextFrom = 16384;  // bytes of a header; a choice costs as much as it saves
 
 bool is_same(const synth::Choice& a, const synth::Choice& b) {
   return a.program->width() == b.program->width() && a.program->expr() == b.program->expr() && a.tables == b.tables &&

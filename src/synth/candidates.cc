@@ -20,6 +20,10 @@ constexpr size_t kProbeWindows = 2;
 constexpr size_t kAfterProbe = 3;     // of them that are looked at closely
 constexpr uint64_t kProbeMargin = 8;  // those within an eighth of the best: short windows exaggerate tables
 
+uint64_t scale(uint64_t cost, uint64_t to, uint64_t from) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * to / from);
+}
+
 }  // namespace
 
 Expr bare_literal() { return {dsl::OpId::literal, {static_cast<uint64_t>(codec::CodecId::raw)}, {}}; }
@@ -47,9 +51,6 @@ std::optional<Candidate> price(const Expr& structure, std::span<const dsl::Windo
                                uint64_t limit, bool quick) {
   uint64_t sampled = 0;
   for (const auto& window : windows) sampled += window.words.count;
-  const auto scale = [](uint64_t cost, uint64_t to, uint64_t from) {
-    return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * to / from);
-  };
   auto done =
       complete_sampled(structure, windows, limit == UINT64_MAX ? limit : scale(limit, sampled, words) + 1, quick);
   if (!done) return std::nullopt;
@@ -131,9 +132,49 @@ std::optional<Candidate> mate_candidate(Fields& fields, const ChooseOptions& opt
 
 namespace {
 
+constexpr uint64_t kCountBytes = 3;        // a data-dependent length, a frame each
+constexpr uint64_t kReadWords = 1u << 16;  // of a stream at a time
+
+// The best known structure for the words that are not zero, by statistics of their own, beside a sampled mask.
+Result<std::optional<Candidate>> without_zeros(const Stream& stream, Fields& fields, const Look& sample) {
+  const dsl::OpSpec& spec = dsl::spec_of(dsl::OpId::zeros);
+  const dsl::Node node{dsl::OpId::zeros, static_cast<uint8_t>(stream.width), {}, {0, 0}};
+  const dsl::NodeArgs args{node, nullptr, 0, {}, nullptr};
+  std::vector<bits::OwnedWords> children;
+  std::vector<uint64_t> counts;
+  Gathering gathering(stream.width, telling_bits(stream.dtype, fields));
+  bits::OwnedWords buffer;
+  for (uint64_t first = 0; first < stream.words; first += kReadWords) {
+    BREVIS_ASSIGN(const bits::ConstWords words, stream.at(first, std::min(kReadWords, stream.words - first), buffer));
+    BREVIS_TRY(spec.invert(args, words, children, counts));
+    gathering.add(children[1].view());
+  }
+  const StreamStats stats = gathering.take();
+  if (stats.words == 0 || stats.constant()) return std::optional<Candidate>{};
+  const uint64_t frames = (stream.words + fields.frame_words() - 1) / fields.frame_words();
+  Fields rest(stats, std::max<uint64_t>(1, (stats.words + frames - 1) / frames));
+  std::vector<Structure> structures = known_good(stream.dtype, rest, 1, kNoHints);
+  if (structures.empty() || !structures.front().cost) return std::optional<Candidate>{};
+  std::vector<bits::OwnedWords> masks;
+  std::vector<bits::ConstWords> views;
+  uint64_t sampled = 0;
+  for (const auto& words : sample.views) {
+    BREVIS_TRY(spec.invert(args, words, children, counts));
+    sampled += words.count;
+    masks.push_back(std::move(children[0]));
+  }
+  for (const auto& mask : masks) views.push_back(mask.view());
+  auto mask = complete_sampled({dsl::OpId::literal, {}, {}}, views);
+  if (!mask) return std::optional<Candidate>{};
+  const uint64_t cost =
+      scale(mask->cost, stream.words, sampled) + *structures.front().cost + frames * kCountBytes * 8 * 256;
+  return std::optional(
+      Candidate{{dsl::OpId::zeros, {}, {std::move(mask->expr), std::move(structures.front().expr)}}, cost, true});
+}
+
 // Those of known_good() and of scans, priced on samples, that cost less than what is known already.
 Status add_sampled(const Stream& stream, Fields& fields, const Look& seen, std::vector<const Expr*> unpriced,
-                   const ChooseOptions& options, std::vector<Candidate>& out) {
+                   bool zeros, const ChooseOptions& options, std::vector<Candidate>& out) {
   const std::vector<Expr> differences = scans(stream, fields, seen);
   for (const Expr& structure : differences) unpriced.push_back(&structure);
   if (unpriced.empty()) return {};
@@ -146,6 +187,9 @@ Status add_sampled(const Stream& stream, Fields& fields, const Look& seen, std::
     known = std::min(known, candidate->cost);
     out.push_back(std::move(*candidate));
   }
+  if (!zeros || stream.width < 8) return {};
+  BREVIS_ASSIGN(auto apart, without_zeros(stream, fields, sample));
+  if (apart && apart->cost < known) out.push_back(std::move(*apart));
   return {};
 }
 
@@ -155,7 +199,7 @@ Result<std::vector<Candidate>> known_candidates(const Stream& stream, Fields& fi
                                                 const ChooseOptions& options) {
   const auto& parts = options.parts;
   Look seen;
-  Hints hints{false, false, false};
+  Hints hints = kNoHints;
   if (!plain) {
     BREVIS_ASSIGN(seen, look(stream));
     hints = take_hints(seen, fields.stats());
@@ -179,7 +223,7 @@ Result<std::vector<Candidate>> known_candidates(const Stream& stream, Fields& fi
       unpriced.push_back(&structure.expr);
     }
   }
-  if (!plain) BREVIS_TRY(add_sampled(stream, fields, seen, std::move(unpriced), options, out));
+  if (!plain) BREVIS_TRY(add_sampled(stream, fields, seen, std::move(unpriced), hints.zeros, options, out));
   std::stable_sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) { return a.cost < b.cost; });
   return out;
 }

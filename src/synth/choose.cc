@@ -8,6 +8,7 @@
 #include "dsl/verify.h"
 #include "synth/candidates.h"
 #include "synth/deals.h"
+#include "synth/ends.h"
 #include "synth/foresee.h"
 #include "synth/improve.h"
 #include "synth/kin.h"
@@ -116,7 +117,7 @@ Result<std::optional<Choice>> with_offset(const Stream& stream, const std::vecto
   Fields& fields = moved->fields;
   std::optional<Candidate> best = mate_candidate(fields, options);
   const std::vector<Structure> structures =
-      known_good(stream.dtype, fields, 1, {false, false, false}, best ? best->cost : UINT64_MAX);
+      known_good(stream.dtype, fields, 1, kNoHints, best ? best->cost : UINT64_MAX);
   if (!structures.empty() && structures.front().cost && (!best || *structures.front().cost < best->cost))
     best = Candidate{structures.front().expr, *structures.front().cost};
   if (!best || (options.search && !options.search->grammar->allows(best->expr))) return std::optional<Choice>{};
@@ -279,6 +280,8 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
 }
 
 constexpr unsigned kMostSkeletons = 3;  // one below the other
+constexpr uint64_t kRegionBytes = 96;   // what another region costs, about
+constexpr uint64_t kNearOf = 512;       // what is computed costs readers nothing, which is worth so much
 
 ChooseRegion below(const ChooseOptions& options) {
   return [&options](const Stream& region, const Expr* wanted) -> Result<Choice> {
@@ -292,6 +295,21 @@ ChooseRegion below(const ChooseOptions& options) {
     BREVIS_ASSIGN(const StreamStats stats, gather_whole(region));
     return choose(region, stats, inner);
   };
+}
+
+// Without equal rows or words at its ends, where that is smaller than `plain`.
+Result<std::optional<Choice>> without_ends(const Stream& stream, const Choice& plain, const ChooseOptions& options) {
+  if (options.wanted || plain.frame_words.empty() || options.depth >= kMostSkeletons) return std::optional<Choice>{};
+  BREVIS_ASSIGN(const auto outline, cut_ends(stream));
+  if (!outline || (options.search && !options.search->grammar->allows(*outline))) return std::optional<Choice>{};
+  BREVIS_ASSIGN(auto choice, over_skeleton(stream, *outline, true, false, below(options)));
+  if (!choice) return choice;
+  // Where the ends are a part of the sample it tells the plain program's size badly.
+  BREVIS_ASSIGN(choice->estimated_bytes, encoded_bytes(*choice, stream));
+  BREVIS_ASSIGN(const uint64_t whole, encoded_bytes(plain, stream));
+  if (choice->estimated_bytes + kRegionBytes >= whole + whole / kNearOf) return std::optional<Choice>{};
+  choice->trace = plain.trace;
+  return choice;
 }
 
 bool has_skeleton(const dsl::Program& program) { return dsl::spec_of(program.root().op).place == dsl::Place::skeleton; }
@@ -311,6 +329,8 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
     if (text) return std::move(*text);
   }
   BREVIS_ASSIGN(Choice plain, choose_region(stream, stats, options));
+  BREVIS_ASSIGN(auto cut, without_ends(stream, plain, options));
+  if (cut) return std::move(*cut);
   const bool look = options.search && !options.wanted && !plain.shared && !plain.frame_words.empty() &&
                     options.depth < kMostSkeletons && options.search->effort->limits.expansions != 0 &&
                     stream.words * (stream.width / 8) >= options.search->effort->least_bytes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "synth/complete.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -236,7 +237,7 @@ std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits:
     if (!spec.by_order) {
       const Histogram histogram = count_all(frames);
       cost = order0_cost(spec, histogram, entropy_cost(histogram), frames.size(), limit);
-    } else if (spec.id == CodecId::zstd && !repeats_itself(frames)) {
+    } else if (spec.id == CodecId::zstd && limit != kNever && !repeats_itself(frames)) {
       return std::nullopt;
     } else if (spec.id == CodecId::zstd) {
       cost = zstd_cost(frames, limit, how);
@@ -265,8 +266,25 @@ std::optional<uint64_t> zstd_sampled(std::span<const bits::ConstWords> frames, u
 
 uint64_t slow_decode_price() { return std::min(codec_decode_cost(CodecId::rans), codec_decode_cost(CodecId::huffman)); }
 
+bool words_recur(std::span<const bits::ConstWords> frames) {
+  constexpr size_t kFrames = 2, kWords = 1024;
+  constexpr unsigned kWider = 20;  // positions recur, too
+  uint64_t words = 0, different = 0;
+  for (size_t i = 0; i < frames.size(); i += std::max<size_t>(1, frames.size() / kFrames)) {
+    const bits::ConstWords part = frames[i].part(0, std::min(kWords, frames[i].count));
+    if (part.width <= kWider) return false;
+    std::vector<uint64_t> sorted(part.count);
+    for (size_t at = 0; at < part.count; ++at) sorted[at] = part.at(at);
+    std::sort(sorted.begin(), sorted.end());
+    words += part.count;
+    different += static_cast<uint64_t>(std::unique(sorted.begin(), sorted.end()) - sorted.begin());
+  }
+  return words != 0 && different * 2 < words;
+}
+
 // The share of words from which on 16 bytes stood before, by a hash table of one entry a bucket.
 bool repeats_itself(std::span<const bits::ConstWords> frames) {
+  if (words_recur(frames)) return true;
   constexpr size_t kShort = 4096, kReach = 16;
   constexpr size_t kLooked = 65536;  // words; more would only push out what the table has
   constexpr unsigned kLogTable = 15;

@@ -39,6 +39,8 @@ std::optional<uint64_t> zstd_sampled(std::span<const bits::ConstWords> frames, u
 // Whether a stream repeats itself enough for zstd to find something that order-0 codecs do not see. Streams too short
 // to waste time on always may.
 bool repeats_itself(std::span<const bits::ConstWords> frames);
+// Whether wide words mostly are some that stood shortly before, as those of quantised weights are.
+bool words_recur(std::span<const bits::ConstWords> frames);
 
 // Positions of exceptions have no order-0 statistics, but their number has: `others` of them among `words` places cost
 // about log2 of the mean gap and a little more each, packed.

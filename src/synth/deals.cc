@@ -81,7 +81,7 @@ struct Part {
 std::optional<Part> best_part(Dtype dtype, const StreamStats& stats, uint64_t frames, uint64_t limit, Fields& fields) {
   if (stats.words == 0) return Part{{OpId::constant, {0}, {}}};
   if (stats.constant()) return Part{{OpId::constant, {stats.first}, {}}};
-  std::vector<Structure> structures = known_good(dtype, fields, 1, {false, false, false}, limit);
+  std::vector<Structure> structures = known_good(dtype, fields, 1, kNoHints, limit);
   if (structures.empty() || !structures.front().cost || *structures.front().cost >= limit) return std::nullopt;
   return Part{std::move(structures.front().expr), *structures.front().cost + frames * kCountBytes * kByte};
 }

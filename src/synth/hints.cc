@@ -78,7 +78,9 @@ Result<Look> look(const Stream& stream) {
 Hints take_hints(const Look& seen, const StreamStats& stats) {
   bool repeats = repeats_itself(seen.views);
   if (!repeats && stats.width > 16) repeats = repeats_itself(top_halves(seen.views).views);
-  return {repeats, hint_of_deltas(seen.views), stats.top_count(0) >= stats.words / kZerosOf};
+  const bool narrow = std::find(stats.cast_image.begin(), stats.cast_image.end(), true) != stats.cast_image.end();
+  return {repeats, hint_of_deltas(seen.views), stats.top_count(0) >= stats.words / kZerosOf,
+          !narrow && words_recur(seen.views)};
 }
 
 }  // namespace brevis::synth

@@ -5,6 +5,7 @@
 
 #include "dsl/encode.h"
 #include "synth/sample.h"
+#include "synth/spine.h"
 #include "synth/table_sets.h"
 
 namespace brevis::synth {
@@ -63,6 +64,33 @@ Result<std::optional<Candidate>> prove(const Stream& stream, TargetPool& pool, c
 }
 
 }  // namespace
+
+Result<uint64_t> encoded_bytes(const Choice& choice, const Stream& stream) {
+  constexpr uint64_t kMostFrames = 32;
+  uint64_t sum = 0;
+  for (const ByteVector& table : choice.tables) sum += table.size();
+  const auto regions = Regions::of(*choice.program, stream);
+  if (!regions) return make_error(Errc::internal, "a program does not fit the stream it was chosen for");
+  BREVIS_ASSIGN(const auto bound, bind(choice));
+  ByteVector stored;
+  bits::OwnedWords buffer;
+  for (uint32_t r = 0; r < regions->count(); ++r) {
+    const Stream region = regions->region(r);
+    const uint64_t step = choice.frame_words[r], all = (region.words + step - 1) / step;
+    const uint64_t every = (all + kMostFrames - 1) / kMostFrames;
+    uint64_t words = 0, bytes = 0;
+    for (uint64_t i = (all - 1) % every / 2; i < all; i += every) {
+      BREVIS_ASSIGN(const auto part, region.at(i * step, std::min(step, region.words - i * step), buffer));
+      stored.clear();
+      BREVIS_ASSIGN(const bool fits, dsl::encode_frame(*bound, r, i * step, part, stored));
+      if (!fits) return uint64_t{UINT64_MAX};
+      words += part.count;
+      bytes += stored.size();
+    }
+    sum += static_cast<uint64_t>(static_cast<unsigned __int128>(bytes) * region.words / std::max<uint64_t>(words, 1));
+  }
+  return sum;
+}
 
 Result<bool> expresses(const Choice& choice, const Stream& stream) {
   const auto& nodes = choice.program->nodes();

@@ -40,6 +40,10 @@ Result<std::optional<Choice>> like_sibling(const Stream& stream, uint64_t frame_
 // Searches a sample of the stream and counts what won.
 Status learn(const Stream& stream, uint64_t frame_words, const SearchOptions& options, Prior& prior);
 
+// What a choice comes to, tables included, by encoding frames spread evenly over each of its regions: all of them where
+// they are few.
+Result<uint64_t> encoded_bytes(const Choice& choice, const Stream& stream);
+
 // Whether a one-region program with its tables expresses every word of the stream. Programs whose operators never
 // refuse need no look.
 Result<bool> expresses(const Choice& choice, const Stream& stream);

@@ -173,6 +173,10 @@ void add_structured(unsigned width, const Hints& hints, std::vector<Expr>& out) 
     out.push_back(plain);
   }
   if (hints.deltas && width != 8) out.push_back({OpId::scan, {1, 1}, {lit(CodecId::raw), plain}});
+  if (hints.words) {
+    out.push_back(lit());
+    out.push_back(rank(63));
+  }
   if (hints.zeros) out.push_back({OpId::zeros, {}, {lit(), plain}});
 }
 

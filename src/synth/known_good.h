@@ -25,7 +25,10 @@ struct Hints {
   bool repeats = true;  // strings of bytes that stood before
   bool deltas = true;   // neighbours closer to each other than to zero
   bool zeros = true;    // many words that are zero
+  bool words = true;    // wide words that stood shortly before
 };
+
+inline constexpr Hints kNoHints{false, false, false, false};
 
 // Structures that express the whole stream: those that statistics price by rising cost, at most `limit` of them, then
 // those whose price takes a sample. Where `limit` is 1, structures that are not the cheapest may be missed, and so may

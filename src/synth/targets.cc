@@ -182,7 +182,8 @@ std::optional<uint64_t> TargetPool::literal_cost(uint32_t id, const dsl::Expr& l
   if (literal.params.empty() || entry.sampled == 0 || (entry.leaf && entry.leaf->expr == literal)) return leaf(id).cost;
   work_ += kLeafWork / kCodecsTried + kWordWork * entry.histogram.counts.size();
   if (const auto done = by_statistics(entry, literal)) return done->cost;
-  if (codec::find_codec(literal.params[0])->needs_table) return std::nullopt;
+  const codec::CodecSpec& spec = *codec::find_codec(literal.params[0]);
+  if (spec.needs_table || (spec.id == codec::CodecId::zstd && !repeats(targets_[id]))) return std::nullopt;
   if (const auto done = complete_sampled(literal, views_of(entry.windows)))
     return scale(done->cost, entry.words, entry.sampled) + kNodeCost;
   return std::nullopt;

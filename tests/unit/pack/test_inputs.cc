@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "support/weights.h"
 #include "one_tensor.h"
+#include "support/weights.h"
 
 using namespace brevis;
 using namespace brevis::test;
@@ -22,7 +22,89 @@ PackedTensor pack(Dtype dtype, std::vector<uint64_t> shape, ByteVector words,
   return pack_tensor(dtype, std::move(shape), std::move(words), options);
 }
 
+constexpr size_t kRows = 1000, kColumns = 256;
+
+// An embedding; give(row) says whose words a row has: a row's, or -1 for zeros.
+template <class Give>
+ByteVector embedding(Give&& give) {
+  const ByteVector words = gaussian_words(Dtype::BF16, kRows * kColumns, 11);
+  ByteVector out;
+  for (size_t row = 0; row < kRows; ++row) {
+    const int from = give(static_cast<int>(row));
+    const ByteSpan source =
+        ByteSpan(words).subspan(static_cast<size_t>(std::max(from, 0)) * 2 * kColumns, 2 * kColumns);
+    out.insert(out.end(), source.begin(), source.end());
+    if (from < 0) std::fill(out.end() - 2 * kColumns, out.end(), uint8_t{0});
+  }
+  return out;
+}
+
+// Bits a word of those rows that have words of their own.
+double bits_a_word(const PackedTensor& packed, size_t rows) {
+  return 8.0 * static_cast<double>(packed.bytes) / static_cast<double>(rows * kColumns);
+}
+
+// Weights quantised to so many levels and widened again, with a scale a row.
+std::vector<float> dequantised(size_t rows, size_t columns, int most, bool scale_a_row) {
+  Rng rng(12);
+  std::vector<float> words(rows * columns);
+  for (size_t r = 0; r < rows; ++r) {
+    const auto scale = static_cast<float>(0.001 + (scale_a_row ? 0.001 * static_cast<double>(rng.below(1000)) : 0.0));
+    for (size_t c = 0; c < columns; ++c) {
+      const double level = std::round(rng.gaussian() * most / 4);
+      words[r * columns + c] = scale * static_cast<float>(std::clamp<double>(level, -most, most));
+    }
+  }
+  return words;
+}
+
 }  // namespace
+
+TEST_CASE("inputs: rows of an embedding that are all the same at an end are stored once") {
+  for (const auto& [name, give, rows] : std::vector<std::tuple<const char*, std::function<int(int)>, size_t>>{
+           {"padded by a row", [](int row) { return row < 900 ? row : 5; }, 900},
+           {"padded by zeros", [](int row) { return row < 900 ? row : -1; }, 900},
+           {"first rows unused", [](int row) { return row >= 200 ? row : 300; }, 800},
+           {"at both ends", [](int row) { return row < 100   ? -1
+                                                 : row < 800 ? row
+                                                             : 7; }, 700}}) {
+    const PackedTensor packed = pack(Dtype::BF16, {kRows, kColumns}, embedding(give));
+    INFO(name, ": ", packed.program);
+    CHECK(packed.program.find("concat(") != std::string::npos);
+    CHECK(bits_a_word(packed, rows) < 10.62);
+  }
+}
+
+TEST_CASE("inputs: rows that are zero here and there cost next to nothing") {
+  const PackedTensor packed =
+      pack(Dtype::BF16, {kRows, kColumns}, embedding([](int row) { return row * 7919 % 1009 < 60 ? -1 : row; }));
+  INFO(packed.program);
+  CHECK(bits_a_word(packed, kRows - 60) < 10.6);
+}
+
+TEST_CASE("inputs: two of four weights pruned cost a bit each and what is left its own tables") {
+  ByteVector bytes = gaussian_words(Dtype::BF16, 200000, 13);
+  std::vector<uint16_t> words(200000);
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  for (size_t i = 0; i < words.size(); i += 4) {
+    std::array<size_t, 4> order{i, i + 1, i + 2, i + 3};
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return (words[a] & 0x7fff) < (words[b] & 0x7fff); });
+    words[order[0]] = words[order[1]] = 0;
+  }
+  const PackedTensor packed = pack(Dtype::BF16, {400, 500}, bytes_of(words));
+  INFO(packed.program);
+  CHECK(8.0 * static_cast<double>(packed.bytes) / 200000 < 5.95);
+}
+
+TEST_CASE("inputs: dequantised weights are seen to be few different ones") {
+  const PackedTensor one = pack(Dtype::F32, {256, 512}, bytes_of(dequantised(256, 512, 60, false)));
+  INFO(one.program);
+  CHECK(8.0 * static_cast<double>(one.bytes) / (256 * 512) < 6.3);  // 5.95 bits and a table
+  const PackedTensor many = pack(Dtype::F32, {256, 512}, bytes_of(dequantised(256, 512, 60, true)));
+  INFO(many.program);
+  CHECK(8.0 * static_cast<double>(many.bytes) / (256 * 512) < 18);  // 27 as plain floats
+}
 
 TEST_CASE("inputs: more effort never makes a larger file") {
   std::vector<uint8_t> mask(512 * 512);
@@ -40,4 +122,11 @@ TEST_CASE("inputs: more effort never makes a larger file") {
     INFO(usual.program, " and ", dense.program);
     CHECK(dense.archive <= usual.archive);
   }
+}
+
+TEST_CASE("inputs: a program asked for is used where a sample shows it nothing") {
+  PackOptions options;
+  options.programs["F32"] = "merge(16, 16; literal(zstd), literal(zstd))";
+  const PackedTensor packed = pack_tensor(Dtype::F32, {200, 500}, gaussian_words(Dtype::F32, 100000, 15), options);
+  CHECK(packed.program == "u32 = merge(16, 16; literal(zstd), literal(zstd))");
 }
