@@ -27,13 +27,17 @@ struct FreeContexts {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 
+// Where words of four bytes recur, a match of one word is all there is, and the level by itself looks for five bytes.
+constexpr unsigned kWordLane = 4;
+
 // Appends one zstd frame; libzstd's result.
-size_t compress(ByteSpan bytes, int level, ByteVector& out) {
+size_t compress(ByteSpan bytes, int level, unsigned lane, ByteVector& out) {
   thread_local const std::unique_ptr<ZSTD_CCtx, FreeContexts> context(ZSTD_createCCtx());
   if (context == nullptr) return static_cast<size_t>(-ZSTD_error_memory_allocation);
   ZSTD_CCtx* const zstd = context.get();
   ZSTD_CCtx_reset(zstd, ZSTD_reset_session_and_parameters);
   ZSTD_CCtx_setParameter(zstd, ZSTD_c_compressionLevel, level);
+  if (lane == kWordLane) ZSTD_CCtx_setParameter(zstd, ZSTD_c_minMatch, kWordLane);
   ZSTD_CCtx_setParameter(zstd, ZSTD_c_contentSizeFlag, 1);
   ZSTD_CCtx_setParameter(zstd, ZSTD_c_checksumFlag, 0);
   const size_t at = out.size();
@@ -43,11 +47,11 @@ size_t compress(ByteSpan bytes, int level, ByteVector& out) {
   return size;
 }
 
-size_t size_at(ByteSpan bytes, int level) {
+size_t size_at(bits::ConstWords words, int level) {
   thread_local ByteVector scratch;
   scratch.clear();
-  const size_t size = compress(bytes, level, scratch);
-  return ZSTD_isError(size) ? bytes.size() : size;
+  const size_t size = compress(words.byte_span(), level, words.lane(), scratch);
+  return ZSTD_isError(size) ? words.bytes() : size;
 }
 
 bool accepts(unsigned width) { return width >= 1 && width <= 64; }
@@ -62,7 +66,7 @@ Status decode(const Table*, ByteSpan payload, bits::Words out) {
 
 Status encode(const Table*, bits::ConstWords in, ByteVector& out) {
   if (in.count == 0) return {};
-  return append_zstd_frame(in.byte_span(), kLevel, out);
+  return append_zstd_frame(in.byte_span(), kLevel, out, in.lane());
 }
 
 // What zstd's literals cost when it finds no repeats: the order-0 entropy of all bytes together.
@@ -107,15 +111,15 @@ Status unpack_zstd_frame(ByteSpan payload, MutByteSpan out) {
   return {};
 }
 
-Status append_zstd_frame(ByteSpan bytes, int level, ByteVector& out) {
-  const size_t size = compress(bytes, level, out);
+Status append_zstd_frame(ByteSpan bytes, int level, ByteVector& out, unsigned lane) {
+  const size_t size = compress(bytes, level, lane, out);
   if (ZSTD_isError(size)) return make_error(Errc::internal, std::string("zstd: ") + ZSTD_getErrorName(size));
   return {};
 }
 
-size_t zstd_fast_size(ByteSpan bytes) { return size_at(bytes, kFastLevel); }
-size_t zstd_usual_size(ByteSpan bytes) { return size_at(bytes, kLevel); }
-size_t zstd_near_size(ByteSpan bytes) { return size_at(bytes, kNearLevel); }
+size_t zstd_fast_size(bits::ConstWords words) { return size_at(words, kFastLevel); }
+size_t zstd_usual_size(bits::ConstWords words) { return size_at(words, kLevel); }
+size_t zstd_near_size(bits::ConstWords words) { return size_at(words, kNearLevel); }
 
 const CodecSpec zstd_codec = {.id = CodecId::zstd,
                               .name = "zstd",

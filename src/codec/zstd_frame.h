@@ -7,6 +7,7 @@
 // libzstd at a fixed level.
 #pragma once
 
+#include "bits/words.h"
 #include "brevis/error.h"
 #include "brevis/types.h"
 
@@ -16,12 +17,13 @@ namespace brevis::codec {
 Result<uint64_t> zstd_frame_content(ByteSpan payload);
 // The payload is exactly one frame, whose content fills `out`.
 Status unpack_zstd_frame(ByteSpan payload, MutByteSpan out);
-Status append_zstd_frame(ByteSpan bytes, int level, ByteVector& out);
+// `lane`: of the words that the bytes are.
+Status append_zstd_frame(ByteSpan bytes, int level, ByteVector& out, unsigned lane = 1);
 
 // Bytes after a fast run of zstd, and after one that comes near what is stored in a fraction of the time; those of the
 // input where it fails.
-size_t zstd_fast_size(ByteSpan bytes);
-size_t zstd_usual_size(ByteSpan bytes);
-size_t zstd_near_size(ByteSpan bytes);
+size_t zstd_fast_size(bits::ConstWords words);
+size_t zstd_usual_size(bits::ConstWords words);
+size_t zstd_near_size(bits::ConstWords words);
 
 }  // namespace brevis::codec

@@ -8,8 +8,10 @@
 #include "dsl/verify.h"
 #include "synth/candidates.h"
 #include "synth/deals.h"
+#include "synth/doubled.h"
 #include "synth/ends.h"
 #include "synth/foresee.h"
+#include "synth/hints.h"
 #include "synth/improve.h"
 #include "synth/kin.h"
 #include "synth/known_good.h"
@@ -281,6 +283,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
 
 constexpr unsigned kMostSkeletons = 3;  // one below the other
 constexpr uint64_t kRegionBytes = 96;   // what another region costs, about
+constexpr uint64_t kTurnedGainOf = 16;  // what slower decoding by zstd has to save
 constexpr uint64_t kNearOf = 512;       // what is computed costs readers nothing, which is worth so much
 
 ChooseRegion below(const ChooseOptions& options) {
@@ -295,6 +298,60 @@ ChooseRegion below(const ChooseOptions& options) {
     BREVIS_ASSIGN(const StreamStats stats, gather_whole(region));
     return choose(region, stats, inner);
   };
+}
+
+// Rows of two equal halves: what is best for the half, said twice. Nothing that sees both halves does better.
+Result<std::optional<Choice>> said_twice(const Stream& stream, const ChooseOptions& options) {
+  using Nothing = std::optional<Choice>;
+  if (options.wanted || options.depth >= kMostSkeletons) return Nothing{};
+  const uint64_t bytes = stream.width / 8;
+  BREVIS_ASSIGN(const auto doubled, find_doubled(stream, std::max<uint64_t>(1, options.frame_bytes / bytes)));
+  if (!doubled) return Nothing{};
+  const Stream half = half_of(stream, *doubled);
+  ChooseOptions inner;
+  inner.frame_bytes = doubled->frame_words() / 2 * bytes;
+  inner.search = options.search;
+  inner.depth = options.depth + 1;
+  BREVIS_ASSIGN(const StreamStats stats, gather_whole(half));
+  BREVIS_ASSIGN(Choice choice, choose(half, stats, inner));
+  const auto& regions = choice.program->regions();
+  if (choice.frame_words.size() != 1 || regions.size() != 1 || regions[0].root != 0) return Nothing{};
+  const Expr expr = say_twice(*doubled, choice.program->expr());
+  if (options.search && !options.search->grammar->allows(expr)) return Nothing{};
+  auto program = dsl::build(stream.width, expr);
+  if (!program || program->slots().size() != choice.tables.size()) return Nothing{};
+  Choice out;
+  out.program = std::make_shared<dsl::Program>(std::move(*program));
+  out.tables = std::move(choice.tables);
+  out.frame_words = {doubled->frame_words()};
+  out.trace = std::move(choice.trace);
+  BREVIS_ASSIGN(const bool sure, expresses(out, stream));
+  if (!sure) return Nothing{};
+  BREVIS_ASSIGN(out.estimated_bytes, encoded_bytes(out, stream));
+  return Nothing(std::move(out));
+}
+
+// Turned for zstd, where words stand above in their column and that is smaller than `plain`.
+Result<std::optional<Choice>> by_columns(const Stream& stream, const StreamStats& stats, const Choice& plain,
+                                         const ChooseOptions& options) {
+  using Nothing = std::optional<Choice>;
+  if (options.wanted || plain.frame_words.size() != 1) return Nothing{};
+  BREVIS_ASSIGN(const bool recur, columns_recur(stream));
+  if (!recur) return Nothing{};
+  const uint64_t columns = stream.shape.back();
+  const uint64_t rows = std::min(stream.words, options.frame_bytes / (stream.width / 8)) / columns;
+  auto program = dsl::build(stream.width, turned_for_repeats(stream.dtype, stream.width, rows, columns));
+  if (!program || (options.search && !options.search->grammar->allows(program->expr()))) return Nothing{};
+  ChooseOptions asked;
+  asked.frame_bytes = options.frame_bytes;
+  asked.wanted = std::move(*program);
+  BREVIS_ASSIGN(Choice choice, choose_region(stream, stats, asked));
+  if (choice.program->expr() != asked.wanted->expr()) return Nothing{};
+  BREVIS_ASSIGN(choice.estimated_bytes, encoded_bytes(choice, stream));
+  BREVIS_ASSIGN(const uint64_t before, encoded_bytes(plain, stream));
+  if (choice.estimated_bytes + choice.estimated_bytes / kTurnedGainOf >= before) return Nothing{};
+  choice.trace = plain.trace;
+  return Nothing(std::move(choice));
 }
 
 // Without equal rows or words at its ends, where that is smaller than `plain`.
@@ -328,9 +385,15 @@ Result<Choice> choose(const Stream& stream, const StreamStats& stats, const Choo
     BREVIS_ASSIGN(auto text, as_text(stream, stats, options.frame_bytes));
     if (text) return std::move(*text);
   }
+  if (!stats.constant() && !stats.ramp) {
+    BREVIS_ASSIGN(auto twice, said_twice(stream, options));
+    if (twice) return std::move(*twice);
+  }
   BREVIS_ASSIGN(Choice plain, choose_region(stream, stats, options));
   BREVIS_ASSIGN(auto cut, without_ends(stream, plain, options));
   if (cut) return std::move(*cut);
+  BREVIS_ASSIGN(auto columns, by_columns(stream, stats, plain, options));
+  if (columns) return std::move(*columns);
   const bool look = options.search && !options.wanted && !plain.shared && !plain.frame_words.empty() &&
                     options.depth < kMostSkeletons && options.search->effort->limits.expansions != 0 &&
                     stream.words * (stream.width / 8) >= options.search->effort->least_bytes;

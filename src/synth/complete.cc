@@ -193,9 +193,9 @@ std::optional<uint64_t> encoded_cost(const codec::CodecSpec& spec, std::span<con
 }
 
 // Bytes of a run over the first `each` words of every frame.
-uint64_t run_bytes(size_t (*run)(ByteSpan), std::span<const bits::ConstWords> frames, size_t each) {
+uint64_t run_bytes(size_t (*run)(bits::ConstWords), std::span<const bits::ConstWords> frames, size_t each) {
   uint64_t bytes = 0;
-  for (const auto& frame : frames) bytes += run(frame.part(0, std::min(each, frame.count)).byte_span());
+  for (const auto& frame : frames) bytes += run(frame.part(0, std::min(each, frame.count)));
   return std::max<uint64_t>(1, bytes);
 }
 
@@ -218,7 +218,7 @@ uint64_t zstd_cost(std::span<const bits::ConstWords> frames, uint64_t limit, Zst
   // What is stored saves a few hundredths more than the nearer run, so that where it matters it has to be asked.
   const size_t each = std::max<size_t>(1, kNearBytes / frames.size() / frames.front().lane());
   const uint64_t part = run_bytes(codec::zstd_fast_size, frames, each);
-  const auto expected = [&](size_t (*run)(ByteSpan)) {
+  const auto expected = [&](size_t (*run)(bits::ConstWords)) {
     return cost(static_cast<uint64_t>(static_cast<unsigned __int128>(all) * run_bytes(run, frames, each) / part));
   };
   const uint64_t near = expected(codec::zstd_near_size);

@@ -55,7 +55,7 @@ Status Foreseen::look_moved(const Stream& stream, const ChooseOptions& options) 
   BREVIS_ASSIGN(moved_, move(nullptr, stream, promises_.back().promise->params, fields_));
   // What this tells is kept by the fields.
   const auto like = mate_candidate(moved_->fields, options);
-  known_good(stream.dtype, moved_->fields, 1, {false, false, false}, like ? like->cost : UINT64_MAX);
+  known_good(stream.dtype, moved_->fields, 1, kNoHints, like ? like->cost : UINT64_MAX);
   return {};
 }
 

@@ -75,6 +75,27 @@ Result<Look> look(const Stream& stream) {
   return sample;
 }
 
+Result<bool> columns_recur(const Stream& stream) {
+  constexpr uint64_t kLeastBytes = uint64_t{1} << 18, kLeastRows = 64, kRows = 1024;
+  if (stream.width < 32 || stream.shape.size() < 2 || stream.words * (stream.width / 8) < kLeastBytes) return false;
+  const uint64_t columns = stream.shape.back();
+  if (columns < 2 || stream.words / columns < kLeastRows) return false;
+  const uint64_t rows = stream.words / columns, looked = std::min(rows, kRows);
+  uint64_t words = 0, different = 0;
+  bits::OwnedWords buffer;
+  for (const uint64_t column : {columns / 3, columns / 3 + columns / 2}) {
+    std::vector<uint64_t> seen;
+    for (uint64_t i = 0; i < looked; ++i) {
+      BREVIS_ASSIGN(const bits::ConstWords word, stream.at(rows * i / looked * columns + column, 1, buffer));
+      seen.push_back(word.at(0));
+    }
+    std::sort(seen.begin(), seen.end());
+    words += looked;
+    different += static_cast<uint64_t>(std::unique(seen.begin(), seen.end()) - seen.begin());
+  }
+  return 3 * different < 2 * words;
+}
+
 Hints take_hints(const Look& seen, const StreamStats& stats) {
   bool repeats = repeats_itself(seen.views);
   if (!repeats && stats.width > 16) repeats = repeats_itself(top_halves(seen.views).views);

@@ -23,4 +23,7 @@ Result<Look> look(const Stream& stream);
 // `stats`: of the whole stream.
 Hints take_hints(const Look& seen, const StreamStats& stats);
 
+// Whether wide words of long streams mostly stand somewhere above in their column, as those of transforms do.
+Result<bool> columns_recur(const Stream& stream);
+
 }  // namespace brevis::synth

@@ -249,6 +249,14 @@ std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit, con
   return priced;
 }
 
+Expr turned_for_repeats(Dtype dtype, unsigned width, uint64_t rows, uint64_t columns) {
+  const Layout layout = layout_of(dtype);
+  const Expr zstd = lit(CodecId::zstd);
+  const bool cut = layout.sign != 0 && layout.sign + layout.exponent + layout.mantissa == width;
+  Expr words = cut ? Expr{OpId::merge, {layout.sign, layout.exponent, layout.mantissa}, {zstd, zstd, zstd}} : zstd;
+  return {OpId::transpose, {rows, columns}, {std::move(words)}};
+}
+
 std::vector<Structure> known_good(Dtype dtype, const StreamStats& stats, uint64_t frame_words, size_t limit) {
   Fields fields(stats, frame_words);
   return known_good(dtype, fields, limit);

@@ -46,7 +46,7 @@ Result<std::optional<Choice>> as_text(const Stream& stream, const StreamStats& s
   BREVIS_TRY(stream.read((stream.words - look.count()) / 2, look.words()));
   StreamStats of_look = gather(look.view());
   const uint64_t entropy = entropy_cost(of_look.field(0, 8)) / (8 * 256);
-  const uint64_t fast = codec::zstd_fast_size(look.view().byte_span());
+  const uint64_t fast = codec::zstd_fast_size(look.view());
   if (fast >= entropy - entropy / kGainOf) return std::optional<Choice>{};
   const dsl::Expr literal{dsl::OpId::literal, {static_cast<uint64_t>(codec::CodecId::text)}, {}};
   BREVIS_ASSIGN(auto program, dsl::build(stream.width, literal));
