@@ -76,6 +76,7 @@ Result<uint64_t> encoded_bytes(const Choice& choice, const Stream& stream) {
   bits::OwnedWords buffer;
   for (uint32_t r = 0; r < regions->count(); ++r) {
     const Stream region = regions->region(r);
+    if (region.words == 0) continue;
     const uint64_t step = choice.frame_words[r], all = (region.words + step - 1) / step;
     const uint64_t every = (all + kMostFrames - 1) / kMostFrames;
     uint64_t words = 0, bytes = 0;
