@@ -99,6 +99,18 @@ def case_the_kernel_module_is_not_needed_to_unpack():
     expect("brevis extract" in done.stderr, f"no way out is named: {done.stderr!r}")
 
 
+def commands_started_by(pid):
+    lines = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(") ")[2].split()[1])
+            if parent == pid:
+                lines.append((stat.parent / "cmdline").read_text().replace("\0", " "))
+        except OSError:  # it has ended meanwhile
+            pass
+    return "\n".join(lines)
+
+
 def case_the_mount_is_not_ended_by_its_starter():
     # S13: nothing is asked of fusermount3's auto_unmount, which would force its own set of options on the mount
     folder, _, _ = harness.packed_model("small", mib=2)
@@ -106,7 +118,7 @@ def case_the_mount_is_not_ended_by_its_starter():
         options = [line.split()[3] for line in pathlib.Path("/proc/mounts").read_text().splitlines() if line.split()[1] == str(mount.at)][-1]
         for word in ("ro", "noexec", "nosuid", "nodev", "noatime"):
             expect(word in options.split(","), f"{word} is not among {options}")
-        children = subprocess.run(["ps", "-o", "args=", "--ppid", str(mount.pid)], capture_output=True, text=True, check=False).stdout
+        children = commands_started_by(mount.pid)
         expect("fusermount" not in children, f"a helper waits for our end: {children}")
 
 
