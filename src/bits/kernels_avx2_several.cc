@@ -8,6 +8,8 @@
 // bucket say fits 64 bits, and eight loads by address bring the entries of eight lanes: what a gather does, and about
 // as fast as the best of them, with no microcode that guards it.
 #if defined(__x86_64__)
+#include <cstring>
+
 #include "bits/avx2.h"
 
 namespace brevis::bits {
@@ -40,14 +42,23 @@ struct alignas(64) Buckets {
   }
 };
 
+BREVIS_INLINE double load_quarter(const void* from) {
+  double bits;
+  std::memcpy(&bits, from, sizeof bits);
+  return bits;
+}
+BREVIS_INLINE __m128i load_two(const void* low, const void* high) {
+  return _mm_castpd_si128(_mm_set_pd(load_quarter(high), load_quarter(low)));
+}
+
 // The entries of four buckets, of which each is the low half of 64 bits.
 struct Entries {
   __m128i even, odd;
 };
 BREVIS_INLINE Entries look_up(const Buckets& table, __m128i buckets) {
   const auto two = [&](uint64_t at) __attribute__((always_inline)) {
-    const double* const entries = reinterpret_cast<const double*>(table.entries);
-    return _mm_castpd_si128(_mm_loadh_pd(_mm_load_sd(entries + static_cast<uint32_t>(at)), entries + (at >> 32)));
+    const uint8_t* const entries = reinterpret_cast<const uint8_t*>(table.entries);
+    return load_two(entries + 8 * static_cast<uint32_t>(at), entries + 8 * (at >> 32));
   };
   return {two(static_cast<uint64_t>(_mm_cvtsi128_si64(buckets))),
           two(static_cast<uint64_t>(_mm_extract_epi64(buckets, 1)))};
@@ -100,10 +111,6 @@ constexpr ExpandFours make_expand_fours() {
   return table;
 }
 alignas(64) constexpr ExpandFours kExpandFours = make_expand_fours();
-
-BREVIS_INLINE __m128i load_two(const void* low, const void* high) {
-  return _mm_castpd_si128(_mm_loadh_pd(_mm_load_sd(static_cast<const double*>(low)), static_cast<const double*>(high)));
-}
 
 // Of four lanes each.
 BREVIS_INLINE V refill_two(V state, const uint8_t*& first, const uint8_t*& second) {
