@@ -278,7 +278,11 @@ def case_pushing_ends_with_the_mount():
             with open(mount.at / name, "rb", buffering=0) as file:
                 for offset in range(0, len(data), MIB):
                     got = file.read(MIB)
-                    expect(got == data[offset:offset + MIB], f"differs in the MiB at {offset}")
+                    expect(got == data[offset:offset + len(got)], f"differs in the MiB at {offset}")
+                    whole = len(got) == len(data[offset:offset + MIB])
+                    expect(whole or (how != "read" and offset > 16 * MIB), f"only {len(got)} bytes at {offset}")
+                    if not whole:
+                        break  # the daemon's end came in the middle of it
                     if how != "read" and offset == 16 * MIB:
                         os.kill(mount.pid, signal.SIGTERM if how == "term" else signal.SIGKILL)
         if how == "read":
