@@ -9,9 +9,11 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "brevis/error.h"
 
@@ -66,6 +68,16 @@ class Pool {
   std::unique_ptr<Impl> impl_;
   unsigned threads_;
 };
+
+// What `work` gives, a Result or Status; an exception that it ends with is an internal error, for whoever waits.
+template <class Work>
+auto caught(Work&& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::exception& e) {
+    return make_error(Errc::internal, std::string("exception in a worker: ") + e.what());
+  }
+}
 
 // Runs make(i) for i in [0, count) on the pool, at most `window` results in flight, and hands each result to
 // take(i, result) in ascending order on the calling thread (which must not be a pool thread). The first Error from

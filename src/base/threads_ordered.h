@@ -35,13 +35,7 @@ Status ordered_parallel(Pool& pool, size_t count, size_t window, Make make, Take
         const std::lock_guard lock(ring.mutex);
         skip = ring.stop;
       }
-      if (!skip) {
-        try {
-          result.emplace(make(index));
-        } catch (const std::exception& e) {
-          result.emplace(make_error(Errc::internal, std::string("exception in a worker: ") + e.what()));
-        }
-      }
+      if (!skip) result.emplace(caught([&]() -> Result<R> { return make(index); }));
       const std::lock_guard lock(ring.mutex);
       ring.slots[index % ring.slots.size()] = std::move(result);
       --ring.running;

@@ -51,13 +51,7 @@ Status FrameQueue::push(uint64_t bytes, Make make, Take take) {
   }
   pool_->post([this, &item, make = std::move(make)] {
     std::optional<Result<EncodedFrame>> made;
-    if (!stop_) {
-      try {
-        made.emplace(make());
-      } catch (const std::exception& e) {
-        made.emplace(make_error(Errc::internal, std::string("exception in a worker: ") + e.what()));
-      }
-    }
+    if (!stop_) made.emplace(caught(make));
     const std::lock_guard lock(mutex_);
     item.made = std::move(made);
     --running_;

@@ -12,15 +12,6 @@ constexpr uint64_t kBytesAhead = 4u << 20;  // of them, or one: what is read too
 constexpr uint64_t kDriftParts = 4;         // parts of a long stream whose statistics are kept apart
 constexpr uint64_t kDriftFromPieces = 4;    // shorter streams have one table
 
-template <class F>
-Status guarded(F&& f) {
-  try {
-    return f();
-  } catch (const std::exception& e) {
-    return make_error(Errc::internal, std::string("exception in a worker: ") + e.what());
-  }
-}
-
 }  // namespace
 
 ScanParts::ScanParts(uint64_t pieces, unsigned width)
@@ -98,7 +89,7 @@ Status LookAhead::read_and_count(Look& at, size_t piece) const {
 }
 
 void LookAhead::look(Look& at, size_t piece) {
-  Status outcome = guarded([&] { return read_and_count(at, piece); });
+  Status outcome = caught([&] { return read_and_count(at, piece); });
   std::unique_lock lock(mutex_);
   if (!outcome && at.outcome) at.outcome = std::move(outcome);
   at.pieces[piece].there = true;
@@ -110,7 +101,7 @@ void LookAhead::look(Look& at, size_t piece) {
     const bool good = at.outcome.has_value();
     lock.unlock();
     Status joined;
-    if (good) joined = guarded([&] { return join(at, next); });
+    if (good) joined = caught([&] { return join(at, next); });
     lock.lock();
     if (!joined && at.outcome) at.outcome = std::move(joined);
     ++at.next;
@@ -119,7 +110,7 @@ void LookAhead::look(Look& at, size_t piece) {
     const bool good = at.outcome.has_value();
     lock.unlock();
     Status finished;
-    if (good) finished = guarded([&] { return finish(at); });
+    if (good) finished = caught([&] { return finish(at); });
     lock.lock();
     if (!finished) at.outcome = std::move(finished);
     at.done = true;

@@ -21,6 +21,9 @@
 // kernel's page cache is read as a request of our own, too; storing it is done by threads that answer nobody
 // (pusher.h).
 //
+// A leader also leads the flights of small frames that its request comes to next (lead_company), and lands them before
+// it waits for anything.
+//
 // Why this cannot lock up: only the leader of a flight is waited for, and a leader waits for storage and for flights of
 // its bases only, which are fewer steps from the chain's end. Admission never stands between a leader and its frame: a
 // request is admitted before its first piece, with all that its children may hold; they are not asked.

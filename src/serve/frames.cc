@@ -85,8 +85,8 @@ Result<cache::BlockPtr> Frames::from_archive(OpenArchive& archive, const archive
   if (!at_hand) BREVIS_TRY(reader.read_frame(piece.frame_index, scratch->stored[0]));
   uint64_t source_ns = at_hand ? 0 : ns_since(began);
 
-  std::array<Read, 1 + kMostCompany> reads;
-  std::array<Companion*, 1 + kMostCompany> whose{};
+  std::array<Read, Scratch::kFrames> reads;
+  std::array<Companion*, Scratch::kFrames> whose{};
   size_t count = 1;
   BREVIS_ASSIGN(reads[0], prepare(piece));
   for (Companion& companion : way.company) {
@@ -100,7 +100,7 @@ Result<cache::BlockPtr> Frames::from_archive(OpenArchive& archive, const archive
   const uint64_t fetched = thread_cpu_ns();
   if (at_hand) source_ns = fetched - worked;
 
-  std::array<dsl::FrameTask, 1 + kMostCompany> tasks;
+  std::array<dsl::FrameTask, Scratch::kFrames> tasks;
   uint64_t bytes = 0;
   for (size_t i = 0; i < count; ++i) {
     const archive::FramePlace& place = reads[i].place;

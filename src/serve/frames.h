@@ -41,7 +41,7 @@ class Frames {
     cache::BlockPtr block;  // none: it was not at hand, or is damaged, which shows when its own turn comes
   };
   using Company = std::vector<Companion>;
-  static constexpr size_t kMostCompany = 3;
+  static constexpr size_t kMostCompany = Scratch::kFrames - 1;
   static constexpr uint64_t kSmallBytes = uint64_t{256} << 10;  // larger ones have lanes enough
 
   struct Way {

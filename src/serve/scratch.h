@@ -18,7 +18,8 @@
 namespace brevis::serve {
 
 struct Scratch {
-  std::array<ByteVector, 4> stored;  // of frames that are decoded beside each other
+  static constexpr size_t kFrames = 4;
+  std::array<ByteVector, kFrames> stored;  // of frames that are decoded beside each other
   Arena arena;
   uint64_t charged = 0;
 };

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "synth/candidates.h"
+
 namespace brevis::synth {
 namespace {
 
@@ -69,12 +71,10 @@ Result<uint64_t> word_at(const Stream& stream, uint64_t at) {
   return word.at(0);
 }
 
-Expr literal() { return {OpId::literal, {0}, {}}; }
-
 // `words` of the stream at one of its ends, a period repeated.
 Expr repeated(uint64_t words, uint64_t period, uint64_t word) {
   if (period == 1) return {OpId::constant, {word}, {}};
-  return {OpId::repeat, {words / period}, {literal()}};
+  return {OpId::repeat, {words / period}, {bare_literal()}};
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ Result<std::optional<Expr>> cut_ends(const Stream& stream) {
     }
     if (head + tail < stream.words) {
       if (tail != 0) out.params.push_back(stream.words - head - tail);
-      out.children.push_back(literal());
+      out.children.push_back(bare_literal());
     }
     if (tail != 0) out.children.push_back(repeated(tail, period, last));
     return std::optional(std::move(out));
