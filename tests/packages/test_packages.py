@@ -36,6 +36,7 @@ class Root:
     def __init__(self, base):
         self.at = pathlib.Path(tempfile.mkdtemp(prefix="brevis-packages."))
         run("tar", "-C", self.at, "-xf", base)
+        self.at.chmod(0o755)  # mkdtemp's, kept by the tar, would shut every user but root out of the system
         self.mounted = []
         shutil.copy("/etc/resolv.conf", self.at / "etc/resolv.conf")
 
@@ -146,7 +147,9 @@ def main(debs, base="/var/tmp/brevis-base-bookworm.tar"):
         print("needs root and debootstrap")
         return 1 if os.environ.get("CI") == "true" else 77
     found = sorted(pathlib.Path(debs).glob("*.deb"))
-    assert sorted(p.name.split("_")[0] for p in found) == sorted(PACKAGES), found
+    if sorted(p.name.split("_")[0] for p in found) != sorted(PACKAGES):
+        print(f"{debs}: {[p.name for p in found]} where {PACKAGES} should be: packaging/build-deb.sh {debs} makes them")
+        return 2
     root = Root(base_system(pathlib.Path(base)))
     try:
         root.bind()
