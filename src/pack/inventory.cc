@@ -80,7 +80,7 @@ class Walk {
   }
 
  private:
-  // Deeper trees are link loops made by hand or damage.
+  // Deeper trees are made by hand or damage.
   static constexpr int kMaxDepth = 128;
 
   void fail(const std::string& path, Error error) {
@@ -96,11 +96,19 @@ class Walk {
     if (depth > kMaxDepth)
       return fail(source, make_error(Errc::invalid_argument, "'" + source + "' is nested deeper than " +
                                                                  std::to_string(kMaxDepth) + " directories"));
-    if (target_ && identity_of(source) == target_) return;  // what an earlier run made
+    const auto identity = identity_of(source);
+    if (target_ && identity == target_) return;  // what an earlier run made
+    if (identity && std::find(above_.begin(), above_.end(), *identity) != above_.end())
+      return fail(source, make_error(Errc::invalid_argument, "'" + source +
+                                                                 "' is a directory above itself: a link that --follow "
+                                                                 "takes leads back; pack without it, or remove the "
+                                                                 "link"));
     auto entries = list_directory_at(AT_FDCWD, source);
     if (!entries) return fail(source, std::move(entries).error());
     if (!in_place_) out_.directories.push_back({source, target});
+    above_.push_back(identity.value_or(Identity{}));
     for (const DirEntry& entry : *entries) visit(join(source, entry.name), join(target, entry.name), depth);
+    above_.pop_back();
   }
 
   void visit(const std::string& source, const std::string& target, int depth) {
@@ -127,7 +135,7 @@ class Walk {
       if (!stat) return fail(source, std::move(stat).error());
       if (stat->is_directory()) return directory(source, target, depth + 1);
       if (stat->is_regular()) return file(source, target, stat->size);
-      return;
+      return skip(source, target, "leads to what is neither file nor directory: left out");
     }
     if (in_place_) return;  // links stay where they are
     auto text = read_link_at(AT_FDCWD, source);
@@ -180,6 +188,7 @@ class Walk {
   Inventory& out_;
   stdfs::path root_;
   std::optional<Identity> target_;  // when it exists
+  std::vector<Identity> above_;     // directories that are being walked, from the top
   bool in_place_ = false;
 };
 

@@ -270,6 +270,28 @@ TEST_CASE("a tree: archives, copies, links kept, links out of it refused or foll
   CHECK(test::read_file(dir / "out3/away").size() == 4);
 }
 
+TEST_CASE("links that lead back above themselves end, and what they lead to beside the tree is packed once") {
+  test::TempDir dir;
+  const auto model = test::safetensors_bytes(test::mixed_model(7));
+  REQUIRE(make_directories(dir / "top/in/sub"));
+  test::write_file(dir / "top/in/sub/m.safetensors", model);
+  test::write_file(dir / "top/beside", "here");
+  for (const char* name : {"in/a", "in/sub/b"}) REQUIRE(make_symlink(dir / "top", dir / ("top/" + std::string(name))));
+  REQUIRE(make_symlink("/dev/null", dir / "top/in/device"));
+  PackOptions follow;
+  follow.follow_links = true;
+  const auto report = pack_one(dir / "top/in", dir / "out", follow);
+  REQUIRE(report.first_error() != nullptr);
+  CHECK(report.first_error()->message().find("above itself") != std::string::npos);
+  CHECK(unpacked(dir / "out/sub/m.safetensors.brv") == model);
+  CHECK(test::read_file(dir / "out/a/beside").size() == 4);
+  CHECK(test::read_file(dir / "out/sub/b/beside").size() == 4);
+  CHECK(report.files.size() == 6);  // each link led to a file and a loop; the model; the device, left out
+  CHECK(std::count_if(report.files.begin(), report.files.end(), [](const auto& file) {
+          return file.action == PackAction::skipped && !file.warning.empty();
+        }) == 1);
+}
+
 TEST_CASE("side files come back, whatever their text, and numbered entries cost little") {
   std::string numbered = "{\"vocab\": {", mixed;
   test::Random random(31);
