@@ -3,8 +3,9 @@
 #
 # Run inside a booted system in which the packages are installed: units, reload, crash, scrub, fstab, removal.
 # /root/model is a packed model, /root/plain the original. Says "live: ok" at the end.
-set -eux -o pipefail
+set -eEux -o pipefail
 export DEBIAN_FRONTEND=noninteractive
+trap 'journalctl --no-pager -o cat -n 30' ERR
 until_true() { for _ in $(seq 100); do "$@" && return; sleep 0.1; done; echo "not within 10 s: $*"; exit 1; }
 fails() { if "$@"; then echo "succeeded: $*"; exit 1; fi; }
 same() { cmp /root/plain/model.safetensors "$1/model.safetensors"; }
@@ -22,6 +23,8 @@ systemctl start brevis-mount@models
 same /models                                     # exit 0 of the start means that it answers
 setpriv --reuid 65534 --clear-groups cat /models/model.safetensors | cmp - /root/plain/model.safetensors
 systemctl enable brevis-mount@models brevis-scrub@models.timer
+systemctl start brevis-scrub@models.timer
+[ -n "$(systemctl show -P NextElapseUSecRealtime brevis-scrub@models.timer)" ]
 
 cp /srv/archives/model.safetensors.brv /srv/archives/added.safetensors.brv
 systemctl reload brevis-mount@models
@@ -53,6 +56,34 @@ same /srv/archives
 systemctl start brevis-scrub@place
 systemctl stop brevis-mount@place
 [ -e /srv/archives/model.safetensors.brv ]
+
+# A user's own mount, under that user's manager: through fusermount3, and back by itself after a kill.
+person=34  # backup, whom every Debian has
+home=$(getent passwd $person | cut -d : -f 6)
+mkdir -p "$home/.config/brevis" /srv/person
+chown $person /srv/person
+cat >"$home/.config/brevis/mine.toml" <<END
+source = "/srv/archives"
+mountpoint = "/srv/person"
+END
+install -d -o $person -m 700 /run/user/$person
+# What user@$person.service does where libpam-systemd is installed.
+systemd-run --quiet --unit=manager --uid=$person --setenv=HOME="$home" --setenv=XDG_RUNTIME_DIR=/run/user/$person \
+  -p Type=notify -p Delegate=yes /lib/systemd/systemd --user
+own() { setpriv --reuid $person --regid $person --clear-groups env XDG_RUNTIME_DIR=/run/user/$person "$@"; }
+own systemctl --user start brevis-mount@mine
+own cat /srv/person/model.safetensors | cmp - /root/plain/model.safetensors
+grep -q ' /srv/person fuse.brevis .*user_id=34' /proc/mounts
+fails same /srv/person  # not root's: no allow-other
+before=$(own systemctl --user show -P MainPID brevis-mount@mine)
+kill -9 "$before"
+person_back() { own systemctl --user is-active -q brevis-mount@mine && [ "$(own systemctl --user show -P MainPID brevis-mount@mine)" != "$before" ]; }
+until_true person_back
+own cat /srv/person/model.safetensors | cmp - /root/plain/model.safetensors
+own systemctl --user stop brevis-mount@mine
+fails grep ' /srv/person ' /proc/mounts
+systemctl stop manager
+rm -r "$home/.config" /srv/person /run/user/$person
 
 # fstab, as mount(8) and as systemd's generated unit.
 echo '/srv/archives /models fuse.brevis ro,noatime,nodev,nosuid,allow_other,memory=64MiB,nofail,x-systemd.automount=no 0 0' >>/etc/fstab

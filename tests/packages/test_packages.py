@@ -12,6 +12,7 @@ a container (systemd-nspawn); where none boots this part is said to be missing.
 import os
 import pathlib
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -125,9 +126,12 @@ def boot(root):
                     "ExecStopPost=systemctl --no-block poweroff\n")
     wants = root.at / "etc/systemd/system/multi-user.target.wants/live.service"
     wants.symlink_to("/etc/systemd/system/live.service")
+    fuse = root.at / "root/fuse"  # open to everybody, as udev makes it; the machine's own may not be
+    os.mknod(fuse, stat.S_IFCHR, os.stat("/dev/fuse").st_rdev)
+    fuse.chmod(0o666)
     try:
         done = subprocess.run(
-            ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "-D", root.at, "--bind=/dev/fuse",
+            ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "-D", root.at, f"--bind={fuse}:/dev/fuse",
              "--property=DeviceAllow=/dev/fuse rw", "--capability=CAP_SYS_ADMIN", "--console=pipe", "-b"],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=400, check=False)
     except subprocess.TimeoutExpired as e:
