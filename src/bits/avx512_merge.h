@@ -58,6 +58,13 @@ BREVIS_INLINE V add_bit(V words, V bit, uint64_t mask) {
   return _mm512_mask_add_epi32(words, static_cast<__mmask16>(mask), words, bit);
 }
 
+// That one of 64 values has; 0 where none has any.
+inline unsigned lowest_bit(const uint32_t* values) {
+  uint32_t all = 0;
+  for (unsigned s = 0; s < 64; ++s) all |= values[s];
+  return all == 0 ? 0 : static_cast<unsigned>(__builtin_ctz(all));
+}
+
 // From symbols to the values at their place in the word.
 template <unsigned kLane>
 class ValueTable {
@@ -105,11 +112,6 @@ class ValueTable {
   }
 
  private:
-  static unsigned lowest_bit(const uint32_t* values) {
-    uint32_t all = 0;
-    for (unsigned s = 0; s < 64; ++s) all |= values[s];
-    return all == 0 ? 0 : static_cast<unsigned>(__builtin_ctz(all));
-  }
   BREVIS_INLINE V shorts(V symbols) const {
     return join(_mm512_permutexvar_epi8(symbols, low_), _mm512_permutexvar_epi8(_mm512_slli_epi16(symbols, 8), high_));
   }
@@ -152,6 +154,54 @@ struct Fields {
     }
     return least;
   }
+};
+
+// Which fields a loop has.
+template <bool kHasBit, unsigned kWides>
+struct Shape {
+  static constexpr bool kBit = kHasBit;
+  static constexpr unsigned kWide = kWides;
+};
+// What run(Shape) gives for the shape of the fields.
+template <class Run>
+BREVIS_INLINE auto by_shape(const Fields& fields, Run&& run) {
+  const bool bit = fields.bit != nullptr;
+  switch (fields.wides) {
+    case 0: return bit ? run(Shape<true, 0>{}) : run(Shape<false, 0>{});
+    case 1: return bit ? run(Shape<true, 1>{}) : run(Shape<false, 1>{});
+    default: return bit ? run(Shape<true, 2>{}) : run(Shape<false, 2>{});
+  }
+}
+
+// The packed fields of one word after the other.
+template <unsigned kLane, class FieldShape>
+class PackedRest {
+ public:
+  PackedRest(const Fields& fields, size_t first) {
+    if constexpr (FieldShape::kBit) bit_ = BitReader64::of<kLane>(*fields.bit, first);
+    for (unsigned k = 0; k < FieldShape::kWide; ++k) wide_[k] = FieldReader<kLane>(*fields.wide[k], first);
+  }
+  // Stores 64 words with their fields added.
+  BREVIS_INLINE void add(V (&words)[kLane], uint8_t* out) {
+    uint64_t signs = 0;
+    if constexpr (FieldShape::kBit) signs = bit_.next();
+    for (unsigned v = 0; v < kLane; ++v) {
+      if constexpr (FieldShape::kWide > 0) words[v] = wide_[0].add(words[v]);
+      if constexpr (FieldShape::kWide > 1) words[v] = wide_[1].add(words[v]);
+      if constexpr (FieldShape::kBit) words[v] = add_bit<kLane>(words[v], bit_.bit, signs >> v * (kVector / kLane));
+      _mm512_storeu_si512(out + v * kVector, words[v]);
+    }
+  }
+  // The next words' fields are read from elsewhere: from(field, which of three) says where.
+  template <class From>
+  void read_from(const Fields& fields, From&& from) {
+    if constexpr (FieldShape::kBit) bit_.at = from(*fields.bit, 0);
+    for (unsigned k = 0; k < FieldShape::kWide; ++k) wide_[k].read_from(from(*fields.wide[k], 1 + k));
+  }
+
+ private:
+  BitReader64 bit_{};
+  FieldReader<kLane> wide_[2];
 };
 
 }  // namespace

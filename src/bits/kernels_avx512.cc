@@ -229,35 +229,26 @@ size_t alias_decode(const AliasDecoder& table, RansCursor& cursor, uint8_t* out,
   return done + all_kernels().front().alias_decode(table, cursor, out + done * cursor.lanes, rounds - done);
 }
 
-template <class Decoder, unsigned kLane, bool kBit, unsigned kWide>
+template <class Decoder, unsigned kLane, class FieldShape>
 size_t merge_rounds(const AliasMerge& merge, const Fields& fields, RansCursor& cursor, uint8_t* out, size_t rounds,
                     size_t& counted) {
   Decoder decoder(merge.table, cursor);
   const uint8_t* next = cursor.next;
   const ValueTable<kLane> values(merge.values);
-  BitReader64 bit{};
-  if constexpr (kBit) bit = BitReader64::of<kLane>(*fields.bit, merge.first);
-  FieldReader<kLane> wide[2];
-  for (unsigned k = 0; k < kWide; ++k) wide[k] = FieldReader<kLane>(*fields.wide[k], merge.first);
+  PackedRest<kLane, FieldShape> rest(fields, merge.first);
   const V escape = _mm512_set1_epi8(static_cast<char>(merge.counted < 64 ? merge.counted : 0xff));
   __mmask64 even = kEven;
   asm("" : "+Yk"(even));
   size_t round = 0, hits = 0;
-  for (; round + Decoder::kRounds <= rounds && cursor.end - next >= 2 * kLanes; round += Decoder::kRounds) {
+  for (; round + Decoder::kRounds <= rounds && cursor.end - next >= 2 * kLanes;
+       round += Decoder::kRounds, out += kLane * kVector) {
     V a, b;
     decoder.step(a, b, next);
     hits += static_cast<size_t>(_mm_popcnt_u64(_mm512_mask_cmpeq_epi8_mask(even, a, escape)));
     hits += static_cast<size_t>(_mm_popcnt_u64(_mm512_mask_cmpeq_epi8_mask(even, b, escape)));
     V words[kLane];
     values.look_up(a, b, words);
-    uint64_t signs = 0;
-    if constexpr (kBit) signs = bit.next();
-    for (unsigned v = 0; v < kLane; ++v, out += kVector) {
-      if constexpr (kWide > 0) words[v] = wide[0].add(words[v]);
-      if constexpr (kWide > 1) words[v] = wide[1].add(words[v]);
-      if constexpr (kBit) words[v] = add_bit<kLane>(words[v], bit.bit, signs >> v * (kVector / kLane));
-      _mm512_storeu_si512(out, words[v]);
-    }
+    rest.add(words, out);
   }
   counted += hits;
   decoder.store(cursor.states);
@@ -268,18 +259,9 @@ size_t merge_rounds(const AliasMerge& merge, const Fields& fields, RansCursor& c
 template <class Decoder, unsigned kLane>
 size_t merge_fields(const AliasMerge& merge, const Fields& fields, RansCursor& cursor, uint8_t* out, size_t rounds,
                     size_t& counted) {
-  const bool bit = fields.bit != nullptr;
-  switch (fields.wides) {
-    case 0:
-      return bit ? merge_rounds<Decoder, kLane, true, 0>(merge, fields, cursor, out, rounds, counted)
-                 : merge_rounds<Decoder, kLane, false, 0>(merge, fields, cursor, out, rounds, counted);
-    case 1:
-      return bit ? merge_rounds<Decoder, kLane, true, 1>(merge, fields, cursor, out, rounds, counted)
-                 : merge_rounds<Decoder, kLane, false, 1>(merge, fields, cursor, out, rounds, counted);
-    default:
-      return bit ? merge_rounds<Decoder, kLane, true, 2>(merge, fields, cursor, out, rounds, counted)
-                 : merge_rounds<Decoder, kLane, false, 2>(merge, fields, cursor, out, rounds, counted);
-  }
+  return by_shape(fields, [&]<class FieldShape>(FieldShape) {
+    return merge_rounds<Decoder, kLane, FieldShape>(merge, fields, cursor, out, rounds, counted);
+  });
 }
 
 template <unsigned kLane>

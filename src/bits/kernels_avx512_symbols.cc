@@ -24,12 +24,10 @@ struct FieldEnd {
   }
 };
 
-template <unsigned kLane, bool kBit, unsigned kWide>
+template <unsigned kLane, class FieldShape>
 class SymbolMerge {
  public:
-  SymbolMerge(const AliasMerge& merge, const Fields& fields) : values_(merge.values) {
-    if constexpr (kBit) bit_ = BitReader64::of<kLane>(*fields.bit, merge.first);
-    for (unsigned k = 0; k < kWide; ++k) wide_[k] = FieldReader<kLane>(*fields.wide[k], merge.first);
+  SymbolMerge(const AliasMerge& merge, const Fields& fields) : values_(merge.values), rest_(fields, merge.first) {
     escape_ = _mm512_set1_epi8(static_cast<char>(merge.counted < 64 ? merge.counted : 0xff));
   }
 
@@ -39,40 +37,30 @@ class SymbolMerge {
     hits_ += static_cast<size_t>(_mm_popcnt_u64(_mm512_mask_cmpeq_epi8_mask(counted, in, escape_)));
     V words[kLane];
     values_.look_up(in, words);
-    uint64_t signs = 0;
-    if constexpr (kBit) signs = bit_.next();
-    for (unsigned v = 0; v < kLane; ++v, out += kVector) {
-      if constexpr (kWide > 0) words[v] = wide_[0].add(words[v]);
-      if constexpr (kWide > 1) words[v] = wide_[1].add(words[v]);
-      if constexpr (kBit) words[v] = add_bit<kLane>(words[v], bit_.bit, signs >> v * (kVector / kLane));
-      _mm512_storeu_si512(out, words[v]);
-    }
+    rest_.add(words, out);
   }
   // Goes on in copies of what is left of the fields.
   void leave(const AliasMerge& merge, const Fields& fields, size_t words, FieldEnd (&ends)[3]) {
-    const auto move = [&](const PackedField& field, FieldEnd& end) {
+    rest_.read_from(fields, [&](const PackedField& field, unsigned k) {
       const size_t done = (merge.first + words) / 8 * field.b;
-      end.copy(field.data + done, field.bytes - done);
-      return end.bytes;
-    };
-    if constexpr (kBit) bit_.at = move(*fields.bit, ends[0]);
-    for (unsigned k = 0; k < kWide; ++k) wide_[k].read_from(move(*fields.wide[k], ends[1 + k]));
+      ends[k].copy(field.data + done, field.bytes - done);
+      return ends[k].bytes;
+    });
   }
   size_t hits() const { return hits_; }
 
  private:
   ValueTable<kLane> values_;
-  BitReader64 bit_{};
-  FieldReader<kLane> wide_[2];
+  PackedRest<kLane, FieldShape> rest_;
   V escape_;
   size_t hits_ = 0;
 };
 
-template <unsigned kLane, bool kBit, unsigned kWide>
+template <unsigned kLane, class FieldShape>
 void merge_all(const AliasMerge& merge, const Fields& fields, const uint8_t* symbols, uint8_t* out, size_t count,
                size_t& counted) {
   constexpr size_t kGroup = 64;
-  SymbolMerge<kLane, kBit, kWide> words(merge, fields);
+  SymbolMerge<kLane, FieldShape> words(merge, fields);
   const size_t readable = fields.readable<kLane>(merge), groups = count / kGroup;
   const size_t safe = groups < readable ? groups : readable;
   size_t group = 0;
@@ -95,18 +83,9 @@ void merge_symbols(const AliasMerge& merge, const uint8_t* symbols, uint8_t* out
   Fields fields;
   if (!fields.sort<kLane>(merge))
     return all_kernels().front().merge_symbols[kLane / 2](merge, symbols, out, count, counted);
-  const bool bit = fields.bit != nullptr;
-  switch (fields.wides) {
-    case 0:
-      return bit ? merge_all<kLane, true, 0>(merge, fields, symbols, out, count, counted)
-                 : merge_all<kLane, false, 0>(merge, fields, symbols, out, count, counted);
-    case 1:
-      return bit ? merge_all<kLane, true, 1>(merge, fields, symbols, out, count, counted)
-                 : merge_all<kLane, false, 1>(merge, fields, symbols, out, count, counted);
-    default:
-      return bit ? merge_all<kLane, true, 2>(merge, fields, symbols, out, count, counted)
-                 : merge_all<kLane, false, 2>(merge, fields, symbols, out, count, counted);
-  }
+  by_shape(fields, [&]<class FieldShape>(FieldShape) {
+    merge_all<kLane, FieldShape>(merge, fields, symbols, out, count, counted);
+  });
 }
 
 }  // namespace
