@@ -93,12 +93,15 @@ class UseLevel {
   const bits::Kernels& before_;
 };
 
-// What this process may use: BREVIS_CPU is obeyed.
-std::span<const bits::Kernels> levels() {
-  const auto all = bits::all_kernels();
-  size_t count = 1;
-  while (count < all.size() && &all[count - 1] != &bits::kernels()) ++count;
-  return all.first(count);
+// What this process may use, BREVIS_CPU being obeyed: of each name the best.
+std::vector<const bits::Kernels*> levels() {
+  std::vector<const bits::Kernels*> out;
+  for (const bits::Kernels& kernels : bits::all_kernels()) {
+    if (!out.empty() && out.back()->name == kernels.name) out.pop_back();
+    out.push_back(&kernels);
+    if (&kernels == &bits::kernels()) break;
+  }
+  return out;
 }
 
 class FileBench {
@@ -126,7 +129,7 @@ class FileBench {
     first_frame_.push_back(subject.frames.size());
     first_batch_.push_back(batches_.size());
     const std::vector<Series> each(subject.groups.size());
-    for (const bits::Kernels& kernels : levels()) levels_.push_back({&kernels, {}, {}, each, each});
+    for (const bits::Kernels* kernels : levels()) levels_.push_back({kernels, {}, {}, each, each});
   }
 
   Status run() {
@@ -397,7 +400,7 @@ Result<BenchReport> run_bench(const BenchOptions& options) {
   BenchReport report;
   report.cpu = bench::cpu_name();
   report.cores = available_cores();
-  for (const bits::Kernels& kernels : bench::levels()) report.levels.emplace_back(kernels.name);
+  for (const bits::Kernels* kernels : bench::levels()) report.levels.emplace_back(kernels->name);
   report.zstd_version = bench::ZstdPeer::version();
   for (const std::string& path : options.files) {
     auto file = bench::bench_file(options, path);

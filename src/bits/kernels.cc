@@ -11,12 +11,13 @@
 namespace brevis::bits {
 namespace {
 
-// One row per instruction set, least first. Each row starts as the row before and replaces what it has. A new variant
-// is one line here.
+// One row per instruction set, least first, and after it those for CPUs that do some of it better. Each row starts as
+// the row before and replaces what it has. A new variant is one line here.
 struct Variant {
   std::string_view name;
   bool (*runs_here)();
   void (*fill)(Kernels&);
+  std::string_view flavour = {};
 };
 constexpr std::array kVariants = {
     Variant{"scalar", [] { return true; },
@@ -53,6 +54,7 @@ constexpr std::array kVariants = {
               fill_avx512_classes(table);
               fill_avx512_combine(table);
             }},
+    Variant{"avx512", cpu_permutes_pairs, fill_avx512_pairs, "pairs"},
 #elif defined(__aarch64__)
     Variant{"neon", [] { return true; }, fill_neon},
 #endif
@@ -70,6 +72,7 @@ struct Tables {
     for (const Variant& variant : kVariants) {
       if (!variant.runs_here()) break;
       table.name = variant.name;
+      table.flavour = variant.flavour;
       variant.fill(table);
       rows[count++] = table;
     }

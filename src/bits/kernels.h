@@ -10,6 +10,7 @@
 
 #include <array>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "bits/pick.h"
@@ -190,8 +191,12 @@ constexpr size_t kSymbolSlack = 64;
 constexpr unsigned kTermSumBits = 20;  // of a term, the number of words above
 
 struct Kernels {
-  std::string_view name;  // "scalar", "avx2", "avx512", "neon"
-  bool wants_slots;       // alias_decode and merge_alias need AliasDecoder::slots
+  std::string_view name;     // "scalar", "avx2", "avx512", "neon"
+  std::string_view flavour;  // what tells it from the table of that name before it; empty for the first
+  std::string full_name() const {
+    return flavour.empty() ? std::string(name) : std::string(name) + "-" + std::string(flavour);
+  }
+  bool wants_slots;  // alias_decode and merge_alias need AliasDecoder::slots
 
   // The bitwise or of all words.
   uint64_t (*any_bits)(ConstWords in);
@@ -292,7 +297,7 @@ const Kernels& kernels();
 // The table of that name, the fastest for an empty name. Where this CPU or build cannot serve it the nearest lesser
 // one, for unknown names the fastest, and a warning is logged.
 const Kernels& kernels_for(std::string_view wish);
-// Every table that this CPU can run, scalar first: for tests and benchmarks.
+// Every table that this CPU can run, scalar first, of one name the best one last: for tests and benchmarks.
 std::span<const Kernels> all_kernels();
 // For tests and benchmarks: kernels() gives this one from now on.
 void use_kernels(const Kernels& table);
@@ -327,6 +332,8 @@ void fill_avx512_fit(Kernels& table);
 void fill_avx512_deal(Kernels& table);
 void fill_avx512_several(Kernels& table);
 void fill_avx512_join(Kernels& table);
+bool cpu_permutes_pairs();
+void fill_avx512_pairs(Kernels& table);
 void fill_avx512_classes(Kernels& table);
 void fill_avx512_combine(Kernels& table);
 void fill_avx512_rans(Kernels& table);

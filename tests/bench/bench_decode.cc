@@ -145,8 +145,8 @@ void run_decode(const Subject& subject, size_t bytes, int runs) {
   if (!packed.fused) return;
   std::vector<Way> ways{{"memcpy"}, {"nodes scalar", &bits::all_kernels().front(), false}};
   for (const bits::Kernels& table : bits::all_kernels()) {
-    if (&table == &bits::all_kernels().back()) ways.push_back({"nodes " + std::string(table.name), &table, false});
-    ways.push_back({"fused " + std::string(table.name), &table, true});
+    if (&table == &bits::all_kernels().back()) ways.push_back({"nodes " + table.full_name(), &table, false});
+    ways.push_back({"fused " + table.full_name(), &table, true});
   }
   ByteVector out(packed.original.size());
   Arena arena;
@@ -179,7 +179,7 @@ void run_encode(const Subject& subject, size_t bytes, int runs) {
   const Packed packed = pack(subject, bytes);
   if (!packed.fused) return;
   std::vector<Way> ways{{"memcpy"}};
-  for (const bits::Kernels& table : bits::all_kernels()) ways.push_back({std::string(table.name), &table});
+  for (const bits::Kernels& table : bits::all_kernels()) ways.push_back({table.full_name(), &table});
   ByteVector out(packed.original.size() + (1 << 20));
   for (int i = 0; i < runs; ++i)
     for (Way& way : ways) {

@@ -31,7 +31,7 @@ void count_words(benchmark::State& state, size_t words, size_t bytes) {
 template <class Body>
 void add(const std::string& name, Body body) {
   for (const Kernels& table : bits::all_kernels())
-    benchmark::RegisterBenchmark((name + "/" + std::string(table.name)).c_str(),
+    benchmark::RegisterBenchmark((name + "/" + table.full_name()).c_str(),
                                  [&table, body](benchmark::State& state) { body(state, table); });
 }
 

@@ -156,7 +156,7 @@ void compare(const Pair& pair, ByteSpan frame, size_t count, size_t misaligned) 
   const auto expected = test::decode(*pair.plain, stored, count);
   for (const bits::Kernels& kernels : bits::all_kernels()) {
     bits::use_kernels(kernels);
-    CAPTURE(kernels.name);
+    CAPTURE(kernels.full_name());
     for (const auto* bound : {&pair.plain, &pair.fused}) {
       const auto result = test::decode(**bound, stored, count, 0, 0, misaligned);
       REQUIRE(result.has_value() == expected.has_value());
@@ -303,7 +303,7 @@ TEST_CASE("fused: several frames at once give what they give one by one") {
     }
     const size_t misaligned = random.below(9);
     for (const bits::Kernels& kernels : bits::all_kernels()) {
-      CAPTURE(kernels.name);
+      CAPTURE(kernels.full_name());
       bits::use_kernels(kernels);
       std::vector<dsl::FrameTask> tasks;
       for (One& frame : frames)

@@ -52,7 +52,7 @@ TEST_CASE("kernels: join_levels gives each place the next word of the class of t
     }
     for (const Kernels& kernels : bits::all_kernels()) {
       if (kernels.join_levels[lane / 2] == nullptr) continue;
-      CAPTURE(kernels.name);
+      CAPTURE(kernels.full_name());
       Exact own(kBefore + n, random.below(64)), out(n * lane, random.below(64));
       std::memcpy(own.data(), truth.data(), kBefore);
       bits::LevelJoin join{sums, own.data() + kBefore, shift, mask, low};

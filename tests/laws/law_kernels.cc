@@ -14,7 +14,7 @@ using namespace brevis::test;
 
 TEST_CASE("kernels: pack, unpack and any_bits of every variant equal scalar") {
   for (const Kernels& variant : variants()) {
-    CAPTURE(variant.name);
+    CAPTURE(variant.full_name());
     Random random(1);
     for (unsigned width = 1; width <= 64; ++width)
       for (unsigned b = 1; b <= width; b += width > 17 ? 1 + static_cast<unsigned>(random.below(5)) : 1)
@@ -41,7 +41,7 @@ TEST_CASE("kernels: pack, unpack and any_bits of every variant equal scalar") {
 
 TEST_CASE("kernels: take_field, pack_field and look_up of every variant equal scalar") {
   for (const Kernels& variant : variants()) {
-    CAPTURE(variant.name);
+    CAPTURE(variant.full_name());
     Random random(7);
     for (unsigned trial = 0; trial < 3000; ++trial) {
       const unsigned width = 1 + static_cast<unsigned>(random.below(64)),
@@ -78,7 +78,7 @@ TEST_CASE("kernels: take_field, pack_field and look_up of every variant equal sc
 
 TEST_CASE("kernels: alias_decode of every variant equals scalar") {
   for (const Kernels& variant : variants()) {
-    CAPTURE(variant.name);
+    CAPTURE(variant.full_name());
     Random random(2);
     for (unsigned trial = 0; trial < 3000; ++trial) {
       const auto table = alias_table(random, 1 + static_cast<unsigned>(random.below(6)), trial % 4);
@@ -116,7 +116,7 @@ TEST_CASE("kernels: both forms of an alias table decode alike") {
 
 TEST_CASE("kernels: rans_decode of every variant equals scalar") {
   for (const Kernels& variant : variants()) {
-    CAPTURE(variant.name);
+    CAPTURE(variant.full_name());
     Random random(4);
     for (unsigned trial = 0; trial < 400; ++trial) {
       const unsigned scale_bits = 12 + static_cast<unsigned>(random.below(5));
@@ -190,7 +190,7 @@ void compare_encoders(Random& random, unsigned lanes, const std::vector<In>& in,
     return first == nullptr ? SIZE_MAX : static_cast<size_t>(end - first);
   };
   for (const Kernels& variant : variants()) {
-    CAPTURE(variant.name);
+    CAPTURE(variant.full_name());
     std::vector<uint32_t> own_states = states, scalar_states = states;
     const size_t expected = run(scalar(), scalar_states, truth), given = run(variant, own_states, words);
     REQUIRE(given == expected);
@@ -274,7 +274,7 @@ TEST_CASE("kernels: move_field of every variant equals scalar, which moves back 
       REQUIRE(moved.at(i) == ((word & ~mask) | ((word + (whole << shift)) & mask)));
     }
     for (const Kernels& variant : variants()) {
-      CAPTURE(variant.name);
+      CAPTURE(variant.full_name());
       Exact out(n * lane, 0);
       if (n != 0) std::memcpy(out.data(), words.view().data, n * lane);
       field.back = false;
@@ -304,7 +304,7 @@ TEST_CASE("kernels: deal of every variant gives each place the next word of its 
         if (classes[i] == c) std::memcpy(streams[c].data() + at++ * lane, words.view().data + i * lane, lane);
     }
     for (const Kernels& kernels : bits::all_kernels()) {
-      CAPTURE(kernels.name);
+      CAPTURE(kernels.full_name());
       bits::DealHands hands{};
       for (size_t c = 0; c < streams.size(); ++c) {
         hands.next[c] = streams[c].data();
@@ -341,7 +341,7 @@ TEST_CASE("kernels: classes of every variant are those of the definition, and as
       ++counts[truth[i]];
     }
     for (const Kernels& kernels : bits::all_kernels()) {
-      CAPTURE(kernels.name);
+      CAPTURE(kernels.full_name());
       Exact out(n, 9);
       kernels.classify(words.view(), shift, mask, begins.data(), out.data());
       REQUIRE(same(out.data(), truth.data(), n));
@@ -383,7 +383,7 @@ TEST_CASE("kernels: levels and classes of their sums are those of the definition
       for (const uint16_t begin : sums.begins) classes[i] = static_cast<uint8_t>(classes[i] + (sum >= begin));
     }
     for (const Kernels& kernels : bits::all_kernels()) {
-      CAPTURE(kernels.name);
+      CAPTURE(kernels.full_name());
       Exact out(n, 9);
       kernels.levels(words.view(), shift, mask, low, out.data());
       REQUIRE(same(out.data(), truth.data(), n));
@@ -410,7 +410,7 @@ TEST_CASE("kernels: combine of every variant equals scalar, and uncombine undoes
         bits::uncombine(f, truth.view(), q.view(), back.words());
         REQUIRE(same(back.view().data, p.view().data, p.view().bytes()));
         for (const Kernels& variant : variants()) {
-          CAPTURE(variant.name);
+          CAPTURE(variant.full_name());
           bits::use_kernels(variant);
           Exact out(truth.view().bytes(), random.below(64), 0xee);
           bits::combine(f, p.view(), q.view(), {out.data(), count, static_cast<uint8_t>(width)});
@@ -450,7 +450,7 @@ TEST_CASE("kernels: quarters, their terms and sums of every variant are what the
       sum += terms[i];
     }
     for (const Kernels& variant : variants()) {
-      CAPTURE(variant.name);
+      CAPTURE(variant.full_name());
       std::vector<uint16_t> own_quarters(n);
       std::vector<uint32_t> own_terms(n), own_sums = sums;
       variant.quarters(words.view(), shift, field, own_quarters.data());
@@ -476,7 +476,7 @@ TEST_CASE("kernels: weighted sums of levels of every variant are what the defini
       sums[i] = static_cast<uint16_t>(random.below(1000));
     }
     for (const Kernels& variant : variants()) {
-      CAPTURE(variant.name);
+      CAPTURE(variant.full_name());
       std::vector<uint16_t> own = sums;
       variant.add_levels(own.data(), levels.data(), weight, n);
       for (size_t i = 0; i < n; ++i) REQUIRE(own[i] == sums[i] + weight * levels[i]);

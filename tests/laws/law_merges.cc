@@ -15,7 +15,7 @@ TEST_CASE("kernels: payloads side by side are decoded as alias_decode does it, o
       const bits::AliasSeveral& several = lanes == 4 ? variant.alias_fours : variant.alias_sixteens;
       REQUIRE(several.most <= bits::AliasSeveral::kMost);
       if (several.most == 0) continue;
-      CAPTURE(variant.name);
+      CAPTURE(variant.full_name());
       CAPTURE(lanes);
       size_t done_in_all = 0;
       Random random(14);
@@ -91,7 +91,7 @@ struct RandomMerge {
 
 TEST_CASE("kernels: merge_alias of every variant equals decoding and merge_symbols as far as it goes") {
   for (const Kernels& variant : bits::all_kernels()) {
-    CAPTURE(variant.name);
+    CAPTURE(variant.full_name());
     size_t done_in_all = 0;
     Random random(3);
     for (unsigned trial = 0; trial < 6000; ++trial) {
@@ -126,7 +126,7 @@ TEST_CASE("kernels: merge_alias of every variant equals decoding and merge_symbo
 
 TEST_CASE("kernels: merge_symbols gives values and fields, and every variant equals scalar") {
   for (const Kernels& variant : bits::all_kernels()) {
-    CAPTURE(variant.name);
+    CAPTURE(variant.full_name());
     Random random(15);
     for (unsigned trial = 0; trial < 6000; ++trial) {
       CAPTURE(trial);
@@ -161,7 +161,7 @@ TEST_CASE("kernels: merge_symbols gives values and fields, and every variant equ
 
 TEST_CASE("kernels: merge_fields of every variant equals scalar, which equals the fields one by one") {
   for (const Kernels& variant : variants()) {
-    CAPTURE(variant.name);
+    CAPTURE(variant.full_name());
     Random random(8);
     for (unsigned trial = 0; trial < 4000; ++trial) {
       const size_t by_width = random.below(3), lane = size_t{1} << by_width, count = random.below(1200);

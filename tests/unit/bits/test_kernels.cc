@@ -76,7 +76,7 @@ TEST_CASE("kernels: the reciprocal divides every state by every frequency") {
 
 TEST_CASE("kernels: pack and unpack equal the definition for every width, size and length") {
   for (const auto& table : bits::all_kernels()) {
-    CAPTURE(table.name);
+    CAPTURE(table.full_name());
     for (unsigned width = 1; width <= 64; ++width) {
       for (unsigned b = 1; b <= width; b += width > 20 ? 3 : 1) {
         for (size_t count : {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 127, 200, 513}) {
