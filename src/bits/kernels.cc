@@ -47,6 +47,7 @@ constexpr std::array kVariants = {
             [](Kernels& table) {
               fill_avx512(table);
               fill_avx512_offset(table);
+              fill_avx512_offset_rows(table);
               fill_avx512_fit(table);
               fill_avx512_deal(table);
               fill_avx512_several(table);

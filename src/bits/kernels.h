@@ -328,6 +328,7 @@ bool cpu_has_avx512();
 void fill_avx512(Kernels& table);
 void fill_avx512_words(Kernels& table);
 void fill_avx512_offset(Kernels& table);
+void fill_avx512_offset_rows(Kernels& table);
 void fill_avx512_fit(Kernels& table);
 void fill_avx512_deal(Kernels& table);
 void fill_avx512_several(Kernels& table);

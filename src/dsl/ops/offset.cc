@@ -18,6 +18,7 @@
 #include "dsl/ops/offset.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "bits/bit_io.h"
@@ -176,34 +177,64 @@ void offset_sums(const Blob& blob, uint64_t position, std::span<int16_t> out) {
 
 namespace {
 
+// The steps of a layer from a word on: the one in force, and for how many words.
+class Walk {
+ public:
+  Walk() = default;
+  Walk(const Layer& layer, uint64_t word)
+      : layer_(&layer), place_(word / layer.stride % layer.steps.size()), left_(layer.stride - word % layer.stride) {}
+  int16_t step() const { return layer_->steps[place_]; }
+  uint64_t left() const { return left_; }
+  // At most left().
+  void pass(uint64_t words) {
+    left_ -= words;
+    if (left_ != 0) return;
+    left_ = layer_->stride;
+    if (++place_ == layer_->steps.size()) place_ = 0;
+  }
+
+ private:
+  const Layer* layer_ = nullptr;
+  uint64_t place_ = 0, left_ = 0;
+};
+
 // Moves the fields of consecutive words, the first of which is word `position` of the region's stream.
 class Mover {
  public:
   Mover(const Node& node, const Offsets& offsets, bool back) : field_(offset_field(node, back)), offsets_(offsets) {}
 
   void move(uint64_t position, bits::Words words) const {
+    std::array<Walk, kMaxOffsetAxes> slow;
+    const size_t slows = offsets_.slow.size();
+    for (size_t k = 0; k < slows; ++k) slow[k] = Walk(offsets_.slow[k], position);
+    uint64_t place = position % offsets_.patterns[0].steps.size();
     for (size_t at = 0; at < words.count;) {
-      const uint64_t i = position + at;
       uint64_t n = words.count - at;
       int16_t base = 2;
-      for (const Layer& layer : offsets_.slow) {
-        base = static_cast<int16_t>(base + layer.steps[i / layer.stride % layer.steps.size()]);
-        n = std::min(n, layer.stride - i % layer.stride);
+      for (size_t k = 0; k < slows; ++k) {
+        base = static_cast<int16_t>(base + slow[k].step());
+        n = std::min(n, slow[k].left());
       }
-      stretch(i, base, words.part(at, n));
+      if (offsets_.patterns.size() > 1)
+        meet(position + at, base, words.part(at, n));
+      else
+        stretch(place, base, words.part(at, n));
+      for (size_t k = 0; k < slows; ++k) slow[k].pass(n);
       at += n;
     }
   }
 
  private:
-  void stretch(uint64_t i, int16_t base, bits::Words words) const {
-    if (offsets_.patterns.size() > 1) return meet(i, base, words);
+  // `place`: of the pattern; that of the word behind them afterwards.
+  void stretch(uint64_t& place, int16_t base, bits::Words words) const {
     const std::vector<int16_t>& pattern = offsets_.patterns[0].steps;
-    uint64_t place = i % pattern.size();
-    for (size_t at = 0; at < words.count; place = 0) {
+    const auto move_field = bits::kernels().move_field;
+    for (size_t at = 0; at < words.count;) {
       const size_t n = std::min<uint64_t>(words.count - at, pattern.size() - place);
-      bits::kernels().move_field(words.part(at, n), field_, pattern.data() + place, base);
+      move_field(words.part(at, n), field_, pattern.data() + place, base);
       at += n;
+      place += n;
+      if (place == pattern.size()) place = 0;
     }
   }
 
