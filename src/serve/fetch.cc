@@ -16,10 +16,10 @@
 // after what it is at (drive): no recursion, and no hand-over to another thread, which costs more than a frame's decode
 // and would be lost in a pool whose workers all wait for dead storage.
 //
-// Reading ahead (look_ahead) leads flights of its own on workers, for frames that nobody is at, and hands them to
-// whoever joined meanwhile; what stands on a base is read ahead by requests of our own. What is to be pushed into the
-// kernel's page cache is read as a request of our own, too; storing it is done by threads that answer nobody
-// (pusher.h).
+// Reading ahead (look_ahead) leads flights of its own, for frames that nobody is at, and hands them to whoever joined
+// meanwhile: on workers where storage has to be waited for, else on a thread of its own (decode_ahead.h); what stands
+// on a base is read ahead by requests of our own. What is to be pushed into the kernel's page cache is read as a
+// request of our own, too; storing it is done by threads that answer nobody (pusher.h).
 //
 // A leader also leads the flights of small frames that its request comes to next (lead_company), and lands them before
 // it waits for anything.
@@ -51,10 +51,14 @@ Fetch::Fetch(std::shared_ptr<cache::Store> store, std::unique_ptr<cache::Disk> d
       admission_(store_->capacity() / 2),
       pusher_(kPushThreads, [this](const auto& archive, Range range,
                                    ReadDone done) { read_to_push(archive, range, std::move(done)); }),
+      decode_ahead_([this](const DecodeAhead::Job& job) { fetch_ahead(job.archive, job.range, job.advice, false); }),
       blocking_(options.workers) {}
 
-// The workers answer what the pushing threads asked for, so those end first.
-Fetch::~Fetch() { pusher_.stop(std::chrono::milliseconds::max()); }
+// The workers answer what the threads that work ahead asked for, so those end first.
+Fetch::~Fetch() {
+  decode_ahead_.stop();
+  pusher_.stop(std::chrono::milliseconds::max());
+}
 
 void Fetch::read(std::shared_ptr<OpenArchive> archive, Range range, Reader reader, ReadDone done) {
   counters_.reads.fetch_add(1, std::memory_order_relaxed);

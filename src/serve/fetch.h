@@ -5,7 +5,7 @@
 //
 // Errors:  a damaged frame fails the requests that touch it; it is logged once, counted, never kept.
 // Threads: any. The destructor waits until every read was answered.
-// Owns:    requests under way, flights, scratch memory, the workers that wait for storage.
+// Owns:    requests under way, flights, scratch memory, the workers that wait for storage, the threads that work ahead.
 #pragma once
 
 #include <atomic>
@@ -21,6 +21,7 @@
 #include "serve/admission.h"
 #include "serve/archives.h"
 #include "serve/blocking.h"
+#include "serve/decode_ahead.h"
 #include "serve/files.h"
 #include "serve/frames.h"
 #include "serve/pusher.h"
@@ -72,8 +73,10 @@ class Fetch {
 
   Result<cache::BlockPtr> frame(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready);
   Result<cache::BlockPtr> lead(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready);
-  Frames::Company lead_company(Request& request, const archive::FilePiece& piece);
-  void land_company(Request& request, Frames::Company& company, Ready& ready);
+  Frames::Company lead_company(Request& request);
+  Frames::Company lead_company(const OpenArchive& archive, const archive::Reader& reader,
+                               std::span<const archive::FilePiece> pieces, bool serves);
+  void land_company(const OpenArchive& archive, const Frames::Company& company, Ready& ready);
   // False: the request waits for a read of a base and is in other hands.
   Result<bool> read_bases(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready);
   Status start_base_read(const RequestPtr& request, const archive::BaseSpan& span, Ready& ready);
@@ -84,7 +87,8 @@ class Fetch {
   void land(const cache::Key& key, const Result<cache::BlockPtr>& block, Ready& ready);
 
   void look_ahead(const RequestPtr& request, const Reader& reader);
-  void fetch_ahead(const std::shared_ptr<OpenArchive>& archive, Range range, const Streams::Advice& advice);
+  void fetch_ahead(const std::shared_ptr<OpenArchive>& archive, Range range, const Streams::Advice& advice,
+                   bool may_wait);
   void difference_ahead(const std::shared_ptr<OpenArchive>& archive, const ReaderPtr& reader, Range range);
   void read_to_push(const std::shared_ptr<OpenArchive>& archive, Range range, ReadDone done);
 
@@ -99,6 +103,7 @@ class Fetch {
   Guarded<std::unordered_map<cache::Key, Waiters, cache::KeyHash>> flights_;
   Guarded<std::unordered_map<uint64_t, std::vector<LoadDone>>> loads_;  // by archive number
   Pusher pusher_;
+  DecodeAhead decode_ahead_;
   Blocking blocking_;  // last: its jobs use the rest until it is gone
 };
 

@@ -12,6 +12,11 @@ namespace {
 constexpr uint64_t kAheadPiece = uint64_t{1} << 20;
 // Ahead of all streams together at most this share of the memory.
 constexpr uint64_t kAheadShare = 4;
+// Ahead of a stream whose large requests the kernel has under way itself: few enough to be in a shared cache still when
+// they are copied.
+constexpr uint64_t kBesideKernel = uint64_t{4} << 20;
+// A fault at a random place of a mapping makes the kernel ask for 4 MiB around it; what goes on after that is a stream.
+constexpr uint64_t kSettled = uint64_t{6} << 20;
 
 }  // namespace
 
@@ -20,15 +25,19 @@ void Fetch::look_ahead(const RequestPtr& request, const Reader& reader) {
   if (readahead_ == 0 || !request->of_reader) return;
   const uint64_t size = archive->header().original_size;
   const uint64_t room = store_->capacity() / kAheadShare;
+  const bool by_kernel = reader.to_page_cache && archive->at_hand();
   const Streams::Advice advice = archive->streams().with([&](Streams& streams) {
     const uint64_t limit = std::min(readahead_, room / std::max<size_t>(streams.active(), 1));
-    return streams.note(request->range, size, limit < kAheadPiece ? 0 : limit);
+    return streams.note(request->range, size, limit < kAheadPiece ? 0 : limit, by_kernel ? kBesideKernel : UINT64_MAX);
   });
   if (advice.is_new) counters_.streams.fetch_add(1, std::memory_order_relaxed);
   if (advice.range.length == 0) return;
-  // The kernel has several large requests under way by itself. Where their bytes are at hand, decoding each when it
-  // comes, into memory that is still warm when it is copied, is all the work that has to be done.
-  if (reader.to_page_cache && !advice.small && !advice.falling && archive->at_hand()) return;
+  // The kernel has several large requests under way by itself. Where their bytes are at hand, workers would only be in
+  // the way of those who answer.
+  if (by_kernel && !advice.small && !advice.falling) {
+    if (advice.bytes >= kSettled) decode_ahead_.add({archive, reader.open, advice.range, advice});
+    return;
+  }
   const Blocking::Source source{archive->number(), archive->backing().stat.device};
   if (!archive->at_hand()) {
     auto job = [this, archive, range = advice.range, open = reader.open] {
@@ -43,7 +52,7 @@ void Fetch::look_ahead(const RequestPtr& request, const Reader& reader) {
     const uint64_t length = std::min(kAheadPiece, advice.range.length - done);
     const uint64_t at = advice.falling ? advice.range.end() - done - length : advice.range.offset + done;
     auto job = [this, archive, range = Range{at, length}, open = reader.open, advice] {
-      if (!open.expired()) fetch_ahead(archive, range, advice);
+      if (!open.expired()) fetch_ahead(archive, range, advice, true);
     };
     blocking_.post(source, std::move(job), true);
   }
@@ -51,11 +60,13 @@ void Fetch::look_ahead(const RequestPtr& request, const Reader& reader) {
 
 // Brings the frames of a range into memory, leading a flight for each that nobody is at. The reader may have come by in
 // the meantime.
-void Fetch::fetch_ahead(const std::shared_ptr<OpenArchive>& archive, Range range, const Streams::Advice& advice) {
+void Fetch::fetch_ahead(const std::shared_ptr<OpenArchive>& archive, Range range, const Streams::Advice& advice,
+                        bool may_wait) {
   const ReaderPtr reader = archive->reader();
   std::vector<archive::FilePiece> pieces;
   if (!reader || !archive::plan_file(*reader, range, pieces)) return;
-  for (const archive::FilePiece& piece : pieces) {
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const archive::FilePiece& piece = pieces[i];
     const bool on_base = !reader->manifest().records[piece.record].bases.empty();
     const bool is_frame = piece.piece.kind == dsl::Piece::Kind::frame;
     if (!is_frame && piece.piece.kind != dsl::Piece::Kind::base) continue;
@@ -70,10 +81,18 @@ void Fetch::fetch_ahead(const std::shared_ptr<OpenArchive>& archive, Range range
     }
     const bool leads = flights_.with([&](auto& flights) { return flights.try_emplace(key).second; });
     if (!leads) continue;
-    const auto block = frames_.obtain(*archive, *reader, piece, {.may_wait = true, .ahead = true});
+    Frames::Company company;
+    if (reader->manifest().bases.empty())
+      company = lead_company(*archive, *reader, std::span(pieces).subspan(i), false);
+    const auto block = frames_.obtain(*archive, *reader, piece, {may_wait, true, 0, {}, company});
     if (!block) frames_.note_failure(*archive, *reader, piece, range.offset + piece.piece.at, block.error());
     Ready ready;
-    land(key, block, ready);
+    land_company(*archive, company, ready);
+    if (block && !*block) {  // storage has to be waited for: whoever joined does that
+      for (const RequestPtr& waiter : end_flight(key)) ready.push_back(waiter);
+    } else {
+      land(key, block, ready);
+    }
     drive(std::move(ready));
   }
 }

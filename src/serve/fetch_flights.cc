@@ -65,9 +65,11 @@ Result<cache::BlockPtr> Fetch::lead(const RequestPtr& request, const archive::Fi
   if (bases && !*bases) return cache::BlockPtr();
   request->leads = false;
   Frames::Company company;
-  if (bases && !request->bases) company = lead_company(*request, piece);
+  if (bases && !request->bases) company = lead_company(*request);
   Result<cache::BlockPtr> block = bases ? obtain(*request, piece, false, company) : bases.error();
-  land_company(*request, company, ready);
+  land_company(*request->archive, company, ready);
+  for (Frames::Companion& companion : company)
+    if (companion.block) request->company.push_back(std::move(companion));
   if (block && !*block) {
     if (wait_for_storage(request, piece)) return block;
     block = out_of_memory(request->path());
@@ -77,28 +79,38 @@ Result<cache::BlockPtr> Fetch::lead(const RequestPtr& request, const archive::Fi
   return block;
 }
 
-// Leads flights of the small frames that come next, too, so that they are decoded beside this one.
-Frames::Company Fetch::lead_company(Request& request, const archive::FilePiece& piece) {
-  Frames::Company company;
+// Of the frames that the request, at a frame that it leads, comes to next.
+Frames::Company Fetch::lead_company(Request& request) {
   std::erase_if(request.company, [](const Frames::Companion& companion) { return !companion.block; });
-  if (!request.company.empty()) return company;  // their turn comes first
-  const auto place_of = [&](const archive::FilePiece& of) { return archive::frame_place(*request.reader, of); };
-  if (place_of(piece).bytes > Frames::kSmallBytes) return company;
+  if (!request.company.empty()) return {};  // their turn comes first
   try {
     request.company.reserve(Frames::kMostCompany);
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+  return lead_company(*request.archive, *request.reader, std::span(request.pieces).subspan(request.next),
+                      request.to_page_cache);
+}
+
+// Leads flights of the small frames that come after the first piece's, too, so that they are decoded beside it.
+// `serves`: their pieces go to a reader.
+Frames::Company Fetch::lead_company(const OpenArchive& archive, const archive::Reader& reader,
+                                    std::span<const archive::FilePiece> pieces, bool serves) {
+  Frames::Company company;
+  const auto place_of = [&](const archive::FilePiece& of) { return archive::frame_place(reader, of); };
+  if (place_of(pieces[0]).bytes > Frames::kSmallBytes) return company;
+  try {
     company.reserve(Frames::kMostCompany);
-    uint64_t last = piece.frame_index;
-    const size_t end = std::min(request.pieces.size(), request.next + 1 + kCompanyWithin);
-    for (size_t at = request.next + 1; at < end; ++at) {
-      const archive::FilePiece& other = request.pieces[at];
+    uint64_t last = pieces[0].frame_index;
+    for (const archive::FilePiece& other : pieces.subspan(1).first(std::min(pieces.size() - 1, kCompanyWithin))) {
       if (company.size() == Frames::kMostCompany) break;
       if (other.piece.kind != dsl::Piece::Kind::frame || other.frame_index == last) continue;
       last = other.frame_index;
       if (place_of(other).bytes > Frames::kSmallBytes) break;
-      const cache::Key key{request.archive->cache_id(), other.frame_index};
+      const cache::Key key{archive.cache_id(), other.frame_index};
       if (store_->contains(key)) continue;
       if (!flights_.with([&](auto& flights) { return flights.try_emplace(key).second; })) continue;
-      company.push_back({&other, request.to_page_cache ? other.piece.length : 0, nullptr});
+      company.push_back({&other, serves ? other.piece.length : 0, nullptr});
     }
   } catch (const std::bad_alloc&) {  // then there are fewer
   }
@@ -106,14 +118,12 @@ Frames::Company Fetch::lead_company(Request& request, const archive::FilePiece& 
 }
 
 // Whoever joined such a flight has the frame now or, where nothing came of it, is as if he had just come.
-void Fetch::land_company(Request& request, Frames::Company& company, Ready& ready) {
-  for (Frames::Companion& companion : company) {
-    const cache::Key key{request.archive->cache_id(), companion.piece->frame_index};
-    for (const RequestPtr& waiter : end_flight(key)) {
+void Fetch::land_company(const OpenArchive& archive, const Frames::Company& company, Ready& ready) {
+  for (const Frames::Companion& companion : company) {
+    for (const RequestPtr& waiter : end_flight({archive.cache_id(), companion.piece->frame_index})) {
       if (companion.block) waiter->arrived = companion.block;
       ready.push_back(waiter);
     }
-    if (companion.block) request.company.push_back(std::move(companion));
   }
 }
 

@@ -22,7 +22,7 @@ uint64_t ns_since(Clock::time_point began) {
 
 // A scratch takes one or two MB: under a small cap they would leave no room for frames.
 size_t idle_scratches(uint64_t capacity) {
-  return std::clamp<size_t>(capacity / (uint64_t{8} << 20), 1, available_cores());
+  return std::clamp<size_t>(capacity / (uint64_t{8} << 20), 1, available_cores() + 1);
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ Streams::Stream* Streams::match(Range request, int& direction) {
   return nullptr;
 }
 
-Streams::Advice Streams::note(Range request, uint64_t file_size, uint64_t limit) {
+Streams::Advice Streams::note(Range request, uint64_t file_size, uint64_t limit, uint64_t large_limit) {
   ++clock_;
   int direction = 0;
   Stream* stream = match(request, direction);
@@ -91,7 +91,7 @@ Streams::Advice Streams::note(Range request, uint64_t file_size, uint64_t limit)
     stream->low = std::max(stream->low, stream->high > kRemembered ? stream->high - kRemembered : 0);
   else
     stream->high = std::min(stream->high, stream->low + kRemembered);
-  return go_on(*stream, file_size, limit);
+  return go_on(*stream, file_size, limit, large_limit);
 }
 
 // Where another stream has read above this one, or `end`.
@@ -101,10 +101,12 @@ uint64_t Streams::read_from(const Stream& stream, uint64_t end) const {
   return end;
 }
 
-Streams::Advice Streams::go_on(Stream& stream, uint64_t file_size, uint64_t limit) {
+Streams::Advice Streams::go_on(Stream& stream, uint64_t file_size, uint64_t limit, uint64_t large_limit) {
   Advice advice;
   advice.falling = stream.direction < 0;
   advice.small = stream.bytes / stream.requests < kSmallRequest;
+  advice.bytes = stream.bytes;
+  if (!advice.falling && !advice.small) limit = std::min(limit, large_limit);
   if (!stream.position) stream.position = std::make_shared<std::atomic<uint64_t>>();
   stream.position->store(advice.falling ? stream.low : stream.high, std::memory_order_relaxed);
   advice.position = stream.position;

@@ -29,11 +29,13 @@ class Streams {
     bool falling = false;  // from its end downwards
     bool is_new = false;   // a stream was recognised
     bool small = false;    // the kernel asks in small pieces: it reads little ahead itself
+    uint64_t bytes = 0;    // of the stream so far
     // How far the reader is known to have come: rising up to here, falling down to here.
     std::shared_ptr<const std::atomic<uint64_t>> position;
   };
-  // Takes note of a request. `limit`: bytes that may be ahead of each stream; 0: only takes note.
-  Advice note(Range request, uint64_t file_size, uint64_t limit);
+  // Takes note of a request. `limit`: bytes that may be ahead of each stream; 0: only takes note. `large_limit`: of
+  // rising ones whose requests are large, if that is less.
+  Advice note(Range request, uint64_t file_size, uint64_t limit, uint64_t large_limit = UINT64_MAX);
   // Streams that are read ahead of now.
   size_t active() const;
 
@@ -48,7 +50,7 @@ class Streams {
     std::shared_ptr<std::atomic<uint64_t>> position;
   };
   Stream* match(Range request, int& direction);
-  Advice go_on(Stream& stream, uint64_t file_size, uint64_t limit);
+  Advice go_on(Stream& stream, uint64_t file_size, uint64_t limit, uint64_t large_limit);
   uint64_t read_from(const Stream& stream, uint64_t end) const;
 
   std::array<Stream, kStreams> streams_;

@@ -150,6 +150,35 @@ TEST_CASE("who reads on through differences finds them decoded ahead") {
   CHECK(tree.volume().counters().ahead_frames > 0);
 }
 
+TEST_CASE("a difference that the kernel reads through is decoded ahead, too") {
+  ServedTree tree;
+  const TempDir plain;
+  ByteVector words = gaussian_words(Dtype::BF16, 7'000'000, 1), all;
+  for (const std::string name : {"base", "step"}) {
+    for (size_t i = 0; i < words.size(); i += 64) words[i] = static_cast<uint8_t>(words[i] ^ 1);
+    all = safetensors_bytes({flat_tensor("w", Dtype::BF16, words)});
+    write_file(plain / name, all);
+    PackOptions options;
+    options.sources = {plain / name};
+    options.target = tree / (name + ".brv");
+    if (name == "step") options.bases = {tree / "base.brv"};
+    const auto report = pack_files(options);
+    REQUIRE(report);
+    REQUIRE(report->first_error() == nullptr);
+  }
+  Volume& volume = tree.serve({.memory = uint64_t{64} << 20});
+  const auto file = tree.open("step");
+  constexpr uint64_t kPiece = uint64_t{1} << 20;
+  for (uint64_t at = 0; at < all.size(); at += kPiece) {
+    const auto got = read_now(volume, file, {at, kPiece});
+    REQUIRE(got);
+    REQUIRE(std::equal(got->begin(), got->end(), all.begin() + ptrdiff_t(at)));
+    for (int wait = 0; at == 10 * kPiece && wait < 500 && volume.counters().ahead_frames == 0; ++wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(volume.counters().ahead_frames > 0);
+}
+
 TEST_CASE("Z09: bases that moved are found, bases that are gone are named") {
   ServedTree tree;
   const auto originals = make_series(tree);

@@ -132,12 +132,71 @@ TEST_CASE("a sequential reader is read ahead of, within the memory, once a frame
     CHECK(counters.frames_decoded <= frames);
     CHECK(counters.cache_bytes <= 32 * kMiB);
   }
-  // Not where the kernel has large requests under way by itself and nothing has to be waited for; nor where it is off.
-  for (const uint64_t readahead : {16 * kMiB, uint64_t{0}}) {
-    Volume& volume = tree.serve({.memory = 32 * kMiB, .readahead = readahead});
-    CHECK(read_all(volume, tree.open("m"), bytes));
+}
+
+// As the kernel asks for a file that is read from its beginning: `requests` of 1 MiB.
+void read_as_kernel(
+    Volume& volume, const ByteVector& bytes, const std::shared_ptr<FileHandle>& file, uint64_t requests,
+    const std::function<void(uint64_t)>& after = [](uint64_t) {}) {
+  for (uint64_t i = 0; i < requests; ++i) {
+    const auto got = read_now(volume, file, {i * kMiB, kMiB});
+    REQUIRE(got);
+    CHECK(std::equal(got->begin(), got->end(), bytes.begin() + static_cast<ptrdiff_t>(i * kMiB)));
+    after(i + 1);
+  }
+}
+
+TEST_CASE("where the kernel reads far ahead itself, what comes after that is decoded in between") {
+  ServedTree tree;
+  const ByteVector bytes = gaussian_words(Dtype::BF16, 12 * kMiB, 1);
+  for (const uint64_t frame_bytes : {512 * 1024, 64 * 1024}) {  // small ones are decoded several at a time
+    CAPTURE(frame_bytes);
+    tree.pack("m", bytes, frame_bytes);
+    const uint64_t in_mib = kMiB / frame_bytes;
+    const size_t frames = archive::Reader::open(File::open(tree / "m.brv").value()).value()->manifest().frames.size();
+    Volume& volume = tree.serve({.memory = 64 * kMiB});
+    const auto file = tree.open("m");
+    // A reader slower than the thread that decodes ahead, on any machine.
+    read_as_kernel(volume, bytes, file, 24, [&](uint64_t done) {
+      if (done >= 8 && done < 24) until([&] { return volume.counters().frames_decoded >= (done + 1) * in_mib; });
+      CHECK(volume.counters().frames_decoded <= (done + 4) * in_mib + 2);
+    });
+    const VolumeCounters counters = volume.counters();
+    CHECK(counters.ahead_streams == 1);
+    CHECK(counters.ahead_frames >= 12 * in_mib);
+    CHECK(counters.ahead_used == counters.ahead_frames);
+    CHECK(counters.frames_decoded == frames);
+    CHECK(counters.cache_bytes <= 64 * kMiB);
+  }
+}
+
+TEST_CASE("nothing is decoded ahead for what the kernel asks for around one place, nor where it is off") {
+  ServedTree tree;
+  const ByteVector bytes = gaussian_words(Dtype::BF16, 12 * kMiB, 1);
+  tree.pack("m", bytes, 512 * 1024);
+  for (const bool off : {false, true}) {
+    Volume& volume = tree.serve({.memory = 64 * kMiB, .readahead = off ? 0 : 16 * kMiB});
+    const auto file = tree.open("m");
+    read_as_kernel(volume, bytes, file, off ? 24 : 5);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     CHECK(volume.counters().ahead_frames == 0);
   }
+}
+
+TEST_CASE("frames that others come back for outlast a stream that is decoded ahead of") {
+  ServedTree tree;
+  const ByteVector kept = gaussian_words(Dtype::BF16, 4 * kMiB, 1),
+                   streamed = gaussian_words(Dtype::BF16, 32 * kMiB, 2);
+  tree.pack("kept", kept, 512 * 1024);
+  tree.pack("streamed", streamed, 512 * 1024);
+  Volume& volume = tree.serve({.memory = 32 * kMiB});
+  const auto file = tree.open("kept");
+  for (uint64_t at = 0; at < kept.size(); at += 512 * 1024) REQUIRE(read_now(volume, file, {at + 4096, 4096}));
+  read_as_kernel(volume, streamed, tree.open("streamed"), 64);
+  CHECK(volume.counters().cache_bytes <= 32 * kMiB);
+  const uint64_t before = volume.counters().frames_decoded;
+  for (uint64_t at = 0; at < kept.size(); at += 512 * 1024) REQUIRE(read_now(volume, file, {at + 4096, 4096}));
+  CHECK(volume.counters().frames_decoded == before);
 }
 
 TEST_CASE("what is pushed is right, in whole pages, with holes, and ends when it shall") {

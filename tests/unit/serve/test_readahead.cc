@@ -47,6 +47,22 @@ TEST_CASE("a rising reader is read ahead of, and so is a falling one") {
     }
 }
 
+TEST_CASE("rising streams of large requests have a limit of their own, and say how far they have come") {
+  for (const uint64_t step : {128 * kKiB, kMiB})
+    for (const bool falling : {false, true}) {
+      Streams streams;
+      uint64_t most = 0;
+      for (uint64_t i = 0; i < 64; ++i) {
+        const uint64_t at = 512 * kMiB + (falling ? (63 - i) : i) * step;
+        const auto advice = streams.note({at, step}, kFile, kLimit, 4 * kMiB);
+        if (i > 0) CHECK(advice.bytes == (i + 1) * step);
+        if (advice.range.length == 0) continue;
+        most = std::max(most, falling ? at - advice.range.offset : advice.range.end() - (at + step));
+      }
+      CHECK(most == (step == kMiB && !falling ? 4 * kMiB : kLimit));
+    }
+}
+
 TEST_CASE("a walk backwards in blocks, each read upwards, is a falling stream") {
   for (const uint64_t block : {512 * kKiB, kMiB, 2 * kMiB}) {
     Streams streams;
