@@ -98,6 +98,7 @@ dsl::Target TargetPool::target(uint32_t id) const {
   out.shape = entry.placed ? options_.shape : std::span<const uint64_t>(entry.rows);
   out.windows = entry.windows;
   out.histogram = &entry.histogram;
+  out.below = id != kRoot;
   return out;
 }
 

@@ -253,7 +253,8 @@ std::vector<uint64_t> strides_for(const Target& target) {
 std::unique_ptr<Fitter> fit_context(const Node& node) { return std::make_unique<ContextFitter>(node); }
 
 void propose_contexts(const Target& target, std::vector<Proposal>& out) {
-  if (target.width < 4 || target.histogram->counts.size() < 8) return;
+  // What neighbours tell of a word they hardly tell of what another operator makes of it.
+  if (target.below || target.width < 4 || target.histogram->counts.size() < 8) return;
   const Dtype dtype = float_of(target);
   const DtypeInfo& info = dtype_info(dtype);
   ContextParams field{LevelOf::size, 0, target.width, {}};
