@@ -277,12 +277,6 @@ class Pack(CliCase):
         self.good(self.pack("m.safetensors", "-o", "f.brv", "--frame-size", "4KiB"))
         self.assertEqual(self.brevis("cat", "f.brv").out, model())
 
-    def test_jobs_do_not_change_the_archive(self):
-        self.write("m.safetensors", model())
-        for jobs in (1, 3):
-            self.good(self.pack("m.safetensors", "-o", f"{jobs}.brv", "-j", jobs, "--memory", "64MiB"))
-        self.assertEqual((self.dir / "1.brv").read_bytes(), (self.dir / "3.brv").read_bytes())
-
     def test_progress(self):
         self.write("m.safetensors", model())
         self.assertNotIn("\r", self.good(self.pack("m.safetensors", "-o", "a.brv")).err)
