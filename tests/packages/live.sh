@@ -105,11 +105,19 @@ fails mount -t fuse.brevis /no/such /models
 fails mount -t fuse.brevis -o nonsense /srv/archives /models
 fails grep 'fuse.brevis' /proc/mounts
 
-# Removed while it serves.
+# An upgrade leaves a mount alone, a removal ends it; what stays of that goes with the purge.
 systemctl start brevis-mount@models
-apt-get purge -y brevis libbrevis-dev python3-brevis libbrevis0 >/root/purge.log 2>&1
+before=$(main_pid)
+apt-get install --reinstall -y /root/debs/brevis_*.deb >/root/upgrade.log 2>&1
+[ "$(main_pid)" = "$before" ]
+same /models
+apt-get remove -y brevis libbrevis-dev python3-brevis libbrevis0 >/root/remove.log 2>&1
 fails grep 'fuse.brevis' /proc/mounts
 fails systemctl is-active brevis-mount@models
+left=$(find / -xdev -name '*brevis*' ! -path '/root/*' ! -path '/var/lib/dpkg/*' ! -path '/var/log/*' ! -path '/var/cache/brevis/*' |
+  grep -v stamp-brevis-scrub | sort | xargs)
+[ "$left" = "/etc/brevis /var/cache/brevis" ]
+apt-get purge -y brevis >/root/purge.log 2>&1
 rm -r /etc/brevis /srv/archives /models
 sed -i '/fuse.brevis/d' /etc/fstab
 echo "live: ok"
