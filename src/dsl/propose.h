@@ -32,7 +32,7 @@ struct Target {
   std::span<const uint64_t> shape;  // of the tensor, row-major; empty where places in the stream mean nothing (bundles)
   std::span<const Window> windows;  // one or more, of one width, spread over the stream
   const codec::Histogram* histogram = nullptr;  // of all windows together; never null when asked
-  bool below = false;                           // what another node leaves of a stream
+  bool below = false;                           // what another node leaves of a stream, where not all is asked
 };
 
 struct Proposal {

@@ -45,6 +45,7 @@ Effort thorough_effort(const Effort& effort, uint64_t frame_words) {
   out.windows = kWindows;
   out.window_words = std::min(frame_words, kWindowWords);
   out.memory = kMemory;
+  out.asks_all = true;
   out.limits.expansions = kExpansions;
   out.limits.patience = kPatience;
   out.limits.keep = std::max<size_t>(out.limits.keep, 16);

@@ -25,6 +25,7 @@ struct Effort {
   uint64_t rerank_frames = 2;            // encoded for real, a candidate each
   size_t rerank = 1;                     // candidates besides the known one
   uint64_t gain_of = 512;                // what the sample must promise before a candidate is trained: 1/gain_of
+  bool asks_all = false;                 // operators that read neighbours are asked below others, too
   bool any_stream = false;               // search also where the order of words seems to tell nothing
   uint64_t least_bytes = 0;              // shorter streams are not searched
   uint64_t memory = uint64_t{32} << 20;  // of a search, bytes

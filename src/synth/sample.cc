@@ -110,6 +110,7 @@ Result<Drawn> draw_sample(const Stream& stream, uint64_t frame_words, const Effo
 
 TargetPool pool_for(const Stream& stream, uint64_t frame_words, const Drawn& drawn, const SearchOptions& options) {
   PoolOptions pool;
+  pool.asks_all = options.effort->asks_all;
   pool.lambda = options.effort->lambda;
   pool.memory = options.effort->memory;
   pool.shape = stream.shape;

@@ -98,7 +98,7 @@ dsl::Target TargetPool::target(uint32_t id) const {
   out.shape = entry.placed ? options_.shape : std::span<const uint64_t>(entry.rows);
   out.windows = entry.windows;
   out.histogram = &entry.histogram;
-  out.below = id != kRoot;
+  out.below = id != kRoot && !options_.asks_all;
   return out;
 }
 

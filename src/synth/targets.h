@@ -37,6 +37,7 @@ struct PoolOptions {
   uint64_t memory = uint64_t{32} << 20;      // of windows, bytes
   std::span<const uint64_t> shape;           // of the tensor, for the root's proposals; must outlive the pool
   uint64_t frame_words = uint64_t{1} << 18;  // of the root's stream
+  bool asks_all = false;                     // Effort::asks_all
 };
 
 class TargetPool {

@@ -149,3 +149,22 @@ TEST_CASE("an operator left out is in no program found") {
   CHECK(
       !space.grammar.allows({dsl::OpId::merge, {4, 4}, {{dsl::OpId::literal, {}, {}}, {dsl::OpId::literal, {}, {}}}}));
 }
+
+TEST_CASE("what a node leaves is told from the stream, unless all is asked") {
+  const Space space(3);
+  for (const bool all : {false, true}) {
+    synth::PoolOptions options;
+    options.asks_all = all;
+    TargetPool pool(space.dtype, space.windows.words * 7, space.windows.windows, options);
+    size_t children = 0;
+    for (const auto& production : space.grammar.region(pool.target(TargetPool::kRoot)))
+      if (const auto* applied = pool.apply(TargetPool::kRoot, production))
+        for (const uint32_t child : applied->children) {
+          if (child == TargetPool::kRoot) continue;
+          ++children;
+          CHECK(pool.target(child).below == !all);
+        }
+    CHECK(children != 0);
+    CHECK_FALSE(pool.target(TargetPool::kRoot).below);
+  }
+}

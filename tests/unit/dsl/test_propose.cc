@@ -21,7 +21,7 @@ struct Asked {
 };
 
 template <class F>
-Asked ask(OpId op, Dtype dtype, uint64_t words, std::vector<uint64_t> shape, F&& word) {
+Asked ask(OpId op, Dtype dtype, uint64_t words, std::vector<uint64_t> shape, F&& word, bool below = false) {
   const unsigned width = dtype_info(dtype).word_bits();
   std::vector<bits::OwnedWords> owned;
   std::vector<Window> windows;
@@ -34,7 +34,7 @@ Asked ask(OpId op, Dtype dtype, uint64_t words, std::vector<uint64_t> shape, F&&
     add_histogram(histogram, histogram_of(owned.back().view()));
   }
   std::vector<Proposal> proposals;
-  spec_of(op).propose({width, dtype, words, shape, windows, &histogram}, proposals);
+  spec_of(op).propose({width, dtype, words, shape, windows, &histogram, below}, proposals);
   Asked out;
   for (auto& proposal : proposals) {
     out.params.push_back(proposal.params);
@@ -106,4 +106,12 @@ TEST_CASE("propose: columns that are more alike than rows are transposed") {
   CHECK(ask(OpId::transpose, Dtype::BF16, 20000, {400, 50}, columns).has({400, 50}));
   CHECK(ask(OpId::transpose, Dtype::BF16, 20000, {400, 50}, noise).params.empty());
   CHECK(ask(OpId::transpose, Dtype::BF16, 20000, {}, columns).params.empty());
+}
+
+TEST_CASE("propose: neighbours of a like size make a context, but not of what another operator leaves") {
+  // Exponents that change every 64 words.
+  const auto sizes = [](uint64_t i) { return (100 + noise(i / 64) % 16) << 7 | (noise(i) & 0x7f); };
+  CHECK_FALSE(ask(OpId::context, Dtype::BF16, 60000, {60000}, sizes).params.empty());
+  CHECK(ask(OpId::context, Dtype::BF16, 60000, {60000}, sizes, true).params.empty());
+  CHECK(ask(OpId::context, Dtype::BF16, 60000, {60000}, noise).params.empty());
 }
