@@ -153,7 +153,7 @@ TEST_CASE("who reads on through differences finds them decoded ahead") {
 TEST_CASE("a difference that the kernel reads through is decoded ahead, too") {
   ServedTree tree;
   const TempDir plain;
-  ByteVector words = gaussian_words(Dtype::BF16, 7'000'000, 1), all;
+  ByteVector words = gaussian_words(Dtype::BF16, 5'500'000, 1), all;
   for (const std::string name : {"base", "step"}) {
     for (size_t i = 0; i < words.size(); i += 64) words[i] = static_cast<uint8_t>(words[i] ^ 1);
     all = safetensors_bytes({flat_tensor("w", Dtype::BF16, words)});
@@ -173,7 +173,7 @@ TEST_CASE("a difference that the kernel reads through is decoded ahead, too") {
     const auto got = read_now(volume, file, {at, kPiece});
     REQUIRE(got);
     REQUIRE(std::equal(got->begin(), got->end(), all.begin() + ptrdiff_t(at)));
-    for (int wait = 0; at == 10 * kPiece && wait < 500 && volume.counters().ahead_frames == 0; ++wait)
+    for (int wait = 0; at == 8 * kPiece && wait < 500 && volume.counters().ahead_frames == 0; ++wait)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   CHECK(volume.counters().ahead_frames > 0);

@@ -148,7 +148,7 @@ void read_as_kernel(
 
 TEST_CASE("where the kernel reads far ahead itself, what comes after that is decoded in between") {
   ServedTree tree;
-  const ByteVector bytes = gaussian_words(Dtype::BF16, 12 * kMiB, 1);
+  const ByteVector bytes = gaussian_words(Dtype::BF16, 8 * kMiB, 1);
   for (const uint64_t frame_bytes : {512 * 1024, 64 * 1024}) {  // small ones are decoded several at a time
     CAPTURE(frame_bytes);
     tree.pack("m", bytes, frame_bytes);
@@ -157,13 +157,13 @@ TEST_CASE("where the kernel reads far ahead itself, what comes after that is dec
     Volume& volume = tree.serve({.memory = 64 * kMiB});
     const auto file = tree.open("m");
     // A reader slower than the thread that decodes ahead, on any machine.
-    read_as_kernel(volume, bytes, file, 24, [&](uint64_t done) {
-      if (done >= 8 && done < 24) until([&] { return volume.counters().frames_decoded >= (done + 1) * in_mib; });
+    read_as_kernel(volume, bytes, file, 16, [&](uint64_t done) {
+      if (done >= 8 && done < 16) until([&] { return volume.counters().frames_decoded >= (done + 1) * in_mib; });
       CHECK(volume.counters().frames_decoded <= (done + 4) * in_mib + 2);
     });
     const VolumeCounters counters = volume.counters();
     CHECK(counters.ahead_streams == 1);
-    CHECK(counters.ahead_frames >= 12 * in_mib);
+    CHECK(counters.ahead_frames >= 6 * in_mib);
     CHECK(counters.ahead_used == counters.ahead_frames);
     CHECK(counters.frames_decoded == frames);
     CHECK(counters.cache_bytes <= 64 * kMiB);
@@ -172,12 +172,12 @@ TEST_CASE("where the kernel reads far ahead itself, what comes after that is dec
 
 TEST_CASE("nothing is decoded ahead for what the kernel asks for around one place, nor where it is off") {
   ServedTree tree;
-  const ByteVector bytes = gaussian_words(Dtype::BF16, 12 * kMiB, 1);
+  const ByteVector bytes = gaussian_words(Dtype::BF16, 4 * kMiB, 1);
   tree.pack("m", bytes, 512 * 1024);
   for (const bool off : {false, true}) {
     Volume& volume = tree.serve({.memory = 64 * kMiB, .readahead = off ? 0 : 16 * kMiB});
     const auto file = tree.open("m");
-    read_as_kernel(volume, bytes, file, off ? 24 : 5);
+    read_as_kernel(volume, bytes, file, off ? 8 : 5);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     CHECK(volume.counters().ahead_frames == 0);
   }
@@ -185,15 +185,15 @@ TEST_CASE("nothing is decoded ahead for what the kernel asks for around one plac
 
 TEST_CASE("frames that others come back for outlast a stream that is decoded ahead of") {
   ServedTree tree;
-  const ByteVector kept = gaussian_words(Dtype::BF16, 4 * kMiB, 1),
-                   streamed = gaussian_words(Dtype::BF16, 32 * kMiB, 2);
+  const ByteVector kept = gaussian_words(Dtype::BF16, 2 * kMiB, 1),
+                   streamed = gaussian_words(Dtype::BF16, 12 * kMiB, 2);
   tree.pack("kept", kept, 512 * 1024);
   tree.pack("streamed", streamed, 512 * 1024);
-  Volume& volume = tree.serve({.memory = 32 * kMiB});
+  Volume& volume = tree.serve({.memory = 16 * kMiB});
   const auto file = tree.open("kept");
   for (uint64_t at = 0; at < kept.size(); at += 512 * 1024) REQUIRE(read_now(volume, file, {at + 4096, 4096}));
-  read_as_kernel(volume, streamed, tree.open("streamed"), 64);
-  CHECK(volume.counters().cache_bytes <= 32 * kMiB);
+  read_as_kernel(volume, streamed, tree.open("streamed"), 24);
+  CHECK(volume.counters().cache_bytes <= 16 * kMiB);
   const uint64_t before = volume.counters().frames_decoded;
   for (uint64_t at = 0; at < kept.size(); at += 512 * 1024) REQUIRE(read_now(volume, file, {at + 4096, 4096}));
   CHECK(volume.counters().frames_decoded == before);
