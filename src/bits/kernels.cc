@@ -55,7 +55,12 @@ constexpr std::array kVariants = {
               fill_avx512_classes(table);
               fill_avx512_combine(table);
             }},
-    Variant{"avx512", cpu_permutes_pairs, fill_avx512_pairs, "pairs"},
+    Variant{"avx512", cpu_permutes_pairs,
+            [](Kernels& table) {
+              fill_avx512_pairs(table);
+              fill_avx512_pairs_several(table);
+            },
+            "pairs"},
 #elif defined(__aarch64__)
     Variant{"neon", [] { return true; }, fill_neon},
 #endif

@@ -335,6 +335,7 @@ void fill_avx512_several(Kernels& table);
 void fill_avx512_join(Kernels& table);
 bool cpu_permutes_pairs();
 void fill_avx512_pairs(Kernels& table);
+void fill_avx512_pairs_several(Kernels& table);
 void fill_avx512_classes(Kernels& table);
 void fill_avx512_combine(Kernels& table);
 void fill_avx512_rans(Kernels& table);

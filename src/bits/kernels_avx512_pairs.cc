@@ -9,26 +9,12 @@
 // way, so that no lookup waits for another.
 #if defined(__x86_64__)
 #include "bits/avx512_merge.h"
+#include "bits/avx512_pairs.h"
 
 namespace brevis::bits {
 
 BREVIS_TARGET_BEGIN(BREVIS_AVX512)
 namespace {
-
-// 64 entries of 16 bits.
-struct Pair {
-  V low, high;
-
-  // The lower halves of 64 entries of 32 bits.
-  static Pair of(const V (&entries)[4]) {
-    const auto two = [&](unsigned k) {
-      return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(entries[k])),
-                                _mm512_cvtepi32_epi16(entries[k + 1]), 1);
-    };
-    return {two(0), two(2)};
-  }
-  BREVIS_INLINE V operator()(V at) const { return _mm512_permutex2var_epi16(low, at, high); }
-};
 
 // Both sides of a bucket.
 struct Sides {
@@ -51,17 +37,10 @@ struct Tables {
         top_bits(_mm512_set1_epi16(static_cast<short>(0xf000))),
         one(_mm512_set1_epi16(1)) {
     for (unsigned s = 0; s < 2; ++s) {
-      V offsets[4], symbols[4], frequencies[4];
-      for (unsigned k = 0; k < 4; ++k) {
-        const V entry = load(planes.entry[s] + 16 * k);
-        offsets[k] = _mm512_and_si512(entry, _mm512_set1_epi32(0xfff));
-        symbols[k] = _mm512_srli_epi32(entry, 12);
-        frequencies[k] = _mm512_slli_epi32(_mm512_srli_epi32(entry, 20), 4);
-      }
-      const Pair symbol = Pair::of(symbols);  // permutes look at six bits
-      offset.side[s] = Pair::of(offsets);
-      frequency.side[s] = Pair::of(frequencies);
-      value.side[s] = {values(symbol.low), values(symbol.high)};
+      const BucketEntries entries(planes.entry[s]);
+      offset.side[s] = entries.offset;
+      frequency.side[s] = entries.frequency;
+      value.side[s] = {values(entries.symbol.low), values(entries.symbol.high)};  // permutes look at six bits
     }
     asm("" : "+v"(low_byte), "+v"(rank_bits), "+v"(top_bits), "+v"(one));
   }
