@@ -21,7 +21,7 @@ declare -A packages=(
     libfuse3-dev liblmdb-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
     prometheus-cpp-dev"
   [run]="fuse3 python3"
-  [test]="doctest-dev libbenchmark-dev clang-format-14 binutils git python3-numpy python3-torch"
+  [test]="doctest-dev libbenchmark-dev clang-format-14 binutils git procps python3-numpy python3-torch"
   [package]="debhelper debootstrap systemd-container"
 )
 
