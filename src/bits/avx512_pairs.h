@@ -6,7 +6,7 @@
 // Requires: a CPU for which cpu_has_avx512(). Threads: pure functions.
 #pragma once
 
-#include "bits/avx512.h"
+#include "bits/avx512_states.h"
 
 namespace brevis::bits {
 
@@ -19,11 +19,7 @@ struct Pair {
 
   // The lower halves of 64 entries of 32 bits.
   static Pair of(const V (&entries)[4]) {
-    const auto two = [&](unsigned k) {
-      return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(entries[k])),
-                                _mm512_cvtepi32_epi16(entries[k + 1]), 1);
-    };
-    return {two(0), two(2)};
+    return {lower_halves(entries[0], entries[1]), lower_halves(entries[2], entries[3])};
   }
   BREVIS_INLINE V operator()(V at) const { return _mm512_permutex2var_epi16(low, at, high); }
 };

@@ -19,6 +19,7 @@
 // byte of every field to its place in the word, whatever the shift, and an and-or takes it in.
 #if defined(__x86_64__)
 #include "bits/avx512_merge.h"
+#include "bits/avx512_states.h"
 
 namespace brevis::bits {
 
@@ -34,7 +35,8 @@ namespace {
 
 struct Tables {
   V threshold, symbol[2], offset[2][2], frequency[2];
-  V odd, rank_bits, top_bits, one;  // constants that would not stay in registers by themselves
+  V odd;  // would not stay in a register by itself
+  StateConstants constants;
 
   explicit Tables(const AliasPlanes& planes)
       : threshold(load(planes.threshold)),
@@ -42,29 +44,21 @@ struct Tables {
         offset{{load(planes.offset[0][0]), load(planes.offset[0][1])},
                {load(planes.offset[1][0]), load(planes.offset[1][1])}},
         frequency{load(planes.frequency[0]), load(planes.frequency[1])},
-        odd(_mm512_set1_epi16(static_cast<short>(0xff00))),
-        rank_bits(_mm512_set1_epi16(0xfff)),
-        top_bits(_mm512_set1_epi16(static_cast<short>(0xf000))),
-        one(_mm512_set1_epi16(1)) {
-    asm("" : "+v"(odd), "+v"(rank_bits), "+v"(top_bits), "+v"(one));
+        odd(_mm512_set1_epi16(static_cast<short>(0xff00))) {
+    asm("" : "+v"(odd));
   }
 };
 
 // Half of the states.
 class Lanes32 {
  public:
-  explicit Lanes32(const uint32_t* states) {
-    const V first = load(states), second = load(states + 16);
-    low_ = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(first)), _mm512_cvtepi32_epi16(second), 1);
-    high_ = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(_mm512_srli_epi32(first, 16))),
-                               _mm512_cvtepi32_epi16(_mm512_srli_epi32(second, 16)), 1);
-  }
+  explicit Lanes32(const uint32_t* states) : states_(states) {}
 
   // Decodes a symbol in every lane, into even bytes; odd ones mean nothing. Requires: 32 words from `next` on.
   BREVIS_INLINE V step(const Tables& tables, const uint8_t*& next) {
     // A permute looks at six bits of its indices: those of the bucket in even bytes.
-    const V bucket = _mm512_srli_epi16(low_, 6);
-    const __mmask64 side = _mm512_cmpge_epu8_mask(low_, _mm512_permutexvar_epi8(bucket, tables.threshold));
+    const V low = states_.low(), bucket = _mm512_srli_epi16(low, 6);
+    const __mmask64 side = _mm512_cmpge_epu8_mask(low, _mm512_permutexvar_epi8(bucket, tables.threshold));
     const auto look_up = [&](V first, V second) __attribute__((always_inline)) {
       return _mm512_mask_permutexvar_epi8(_mm512_permutexvar_epi8(bucket, first), side, bucket, second);
     };
@@ -73,31 +67,14 @@ class Lanes32 {
                                _mm512_permutexvar_epi8(symbol, tables.frequency[0]));
     const V offset = select(tables.odd, _mm512_slli_epi16(look_up(tables.offset[0][1], tables.offset[1][1]), 8),
                             look_up(tables.offset[0][0], tables.offset[1][0]));
-    const V rank = _mm512_and_si512(_mm512_sub_epi16(low_, offset), tables.rank_bits);
-    const V small = _mm512_add_epi16(_mm512_mulhi_epu16(frequency, _mm512_and_si512(low_, tables.top_bits)), rank);
-    const V upper = _mm512_mulhi_epu16(frequency, high_);
-    const V lower = _mm512_add_epi16(_mm512_mullo_epi16(frequency, high_), small);
-    const __mmask32 carry = _mm512_cmplt_epu16_mask(lower, small);
-    __mmask32 zero = _mm512_testn_epi16_mask(upper, upper);
-    asm("" : "+Yk"(zero));  // or else the compiler lets this test wait for that of the carry
-    const __mmask32 refill = _kandn_mask32(carry, zero);
-    high_ = _mm512_mask_mov_epi16(_mm512_mask_add_epi16(upper, carry, upper, tables.one), refill, lower);
-    low_ = _mm512_mask_expand_epi16(lower, refill, load(next));
-    next += 2 * static_cast<uint64_t>(_mm_popcnt_u32(refill));
+    states_.advance(frequency, offset, tables.constants, next);
     return symbol;
   }
 
-  void store(uint32_t* states) const {
-    for (unsigned half = 0; half < 2; ++half) {
-      const V l = _mm512_cvtepu16_epi32(half == 0 ? _mm512_castsi512_si256(low_) : _mm512_extracti64x4_epi64(low_, 1));
-      const V h =
-          _mm512_cvtepu16_epi32(half == 0 ? _mm512_castsi512_si256(high_) : _mm512_extracti64x4_epi64(high_, 1));
-      _mm512_storeu_si512(states + 16 * half, _mm512_or_si512(l, _mm512_slli_epi32(h, 16)));
-    }
-  }
+  void store(uint32_t* states) const { states_.store(states); }
 
  private:
-  V low_, high_;  // halves of the states
+  States32 states_;
 };
 
 // Sixteen lanes are one dependency chain, and all that counts is its length. States are 32-bit lanes here. What both

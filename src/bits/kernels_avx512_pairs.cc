@@ -27,67 +27,41 @@ struct Sides {
 struct Tables {
   V threshold;
   Sides offset, frequency, value;
-  V low_byte, rank_bits, top_bits, one;  // constants that would not stay in registers by themselves
+  V low_byte;  // would not stay in a register by itself
+  StateConstants constants;
 
   // `values`: 64, of which 16 bits count.
   Tables(const AliasPlanes& planes, const Pair& values)
-      : threshold(load(planes.threshold)),
-        low_byte(_mm512_set1_epi16(0xff)),
-        rank_bits(_mm512_set1_epi16(0xfff)),
-        top_bits(_mm512_set1_epi16(static_cast<short>(0xf000))),
-        one(_mm512_set1_epi16(1)) {
+      : threshold(load(planes.threshold)), low_byte(_mm512_set1_epi16(0xff)) {
     for (unsigned s = 0; s < 2; ++s) {
       const BucketEntries entries(planes.entry[s]);
       offset.side[s] = entries.offset;
       frequency.side[s] = entries.frequency;
       value.side[s] = {values(entries.symbol.low), values(entries.symbol.high)};  // permutes look at six bits
     }
-    asm("" : "+v"(low_byte), "+v"(rank_bits), "+v"(top_bits), "+v"(one));
+    asm("" : "+v"(low_byte));
   }
 };
 
 // Half of the states.
 class Lanes32 {
  public:
-  explicit Lanes32(const uint32_t* states) {
-    const V both[4] = {load(states), load(states + 16), V{}, V{}};
-    const V upper[4] = {_mm512_srli_epi32(both[0], 16), _mm512_srli_epi32(both[1], 16), V{}, V{}};
-    low_ = Pair::of(both).low;
-    high_ = Pair::of(upper).low;
-  }
+  explicit Lanes32(const uint32_t* states) : states_(states) {}
 
   // What the symbol decoded in every lane stands for. Requires: 32 words from `next` on.
   BREVIS_INLINE V step(const Tables& tables, const uint8_t*& next) {
     // A permute looks at six bits of its indices.
-    const V bucket = _mm512_srli_epi16(low_, 6);
+    const V low = states_.low(), bucket = _mm512_srli_epi16(low, 6);
     const V threshold = _mm512_maskz_permutexvar_epi8(kEven, bucket, tables.threshold);
-    const __mmask32 second = _mm512_cmpge_epu16_mask(_mm512_and_si512(low_, tables.low_byte), threshold);
-    const V frequency = tables.frequency(bucket, second);
-    const V rank = _mm512_and_si512(_mm512_sub_epi16(low_, tables.offset(bucket, second)), tables.rank_bits);
-    const V small = _mm512_add_epi16(_mm512_mulhi_epu16(frequency, _mm512_and_si512(low_, tables.top_bits)), rank);
-    const V upper = _mm512_mulhi_epu16(frequency, high_);
-    const V lower = _mm512_add_epi16(_mm512_mullo_epi16(frequency, high_), small);
-    const __mmask32 carry = _mm512_cmplt_epu16_mask(lower, small);
-    __mmask32 zero = _mm512_testn_epi16_mask(upper, upper);
-    asm("" : "+Yk"(zero));  // or else the compiler lets this test wait for that of the carry
-    const __mmask32 refill = _kandn_mask32(carry, zero);
-    high_ = _mm512_mask_mov_epi16(_mm512_mask_add_epi16(upper, carry, upper, tables.one), refill, lower);
-    low_ = _mm512_mask_expand_epi16(lower, refill, load(next));
-    next += 2 * static_cast<uint64_t>(_mm_popcnt_u32(refill));
+    const __mmask32 second = _mm512_cmpge_epu16_mask(_mm512_and_si512(low, tables.low_byte), threshold);
+    states_.advance(tables.frequency(bucket, second), tables.offset(bucket, second), tables.constants, next);
     return tables.value(bucket, second);
   }
 
-  void store(uint32_t* states) const {
-    for (unsigned half = 0; half < 2; ++half) {
-      const auto part = [&](V halves) {
-        return _mm512_cvtepu16_epi32(half == 0 ? _mm512_castsi512_si256(halves) : _mm512_extracti64x4_epi64(halves, 1));
-      };
-      _mm512_storeu_si512(states + 16 * half, _mm512_or_si512(part(low_), _mm512_slli_epi32(part(high_), 16)));
-    }
-  }
+  void store(uint32_t* states) const { states_.store(states); }
 
  private:
-  V low_, high_;  // halves of the states
+  States32 states_;
 };
 
 class Lanes64 {

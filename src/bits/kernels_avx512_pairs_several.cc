@@ -5,8 +5,8 @@
 // are half a vector, whose arithmetic costs half. Tables do not fit the registers: they are operands in memory, and
 // symbols travel in what frequencies and offsets leave free.
 #if defined(__x86_64__)
-#include "bits/avx512_merge.h"
 #include "bits/avx512_pairs.h"
+#include "bits/avx512_several.h"
 
 namespace brevis::bits {
 
@@ -90,60 +90,17 @@ BREVIS_INLINE V bytes_of(const Half (&rounds)[4]) {
                                   _mm512_inserti64x4(whole(first), second, 1));
 }
 
-constexpr unsigned kRounds = AliasSeveral::kRounds;
-static_assert(kRounds == 4);
-
-template <unsigned kStreams>
-size_t decode(const AliasStream* streams, size_t rounds) {
-  Lanes lanes[kStreams];
-  Tables tables[kStreams];
-  const uint8_t *next[kStreams], *last[kStreams];  // from where kRounds can be read
-  uint8_t* to[kStreams];
-  for (unsigned k = 0; k < kStreams; ++k) {
-    const RansCursor& cursor = *streams[k].cursor;
-    if (cursor.end - cursor.next < static_cast<ptrdiff_t>(2 * kLanes)) return 0;
-    lanes[k].read(cursor.states);
-    tables[k].fill(*streams[k].table.planes);
-    next[k] = cursor.next;
-    last[k] = cursor.end - 2 * kLanes;
-    to[k] = streams[k].out;
-  }
-  size_t round = 0;
-  for (; round + kRounds <= rounds; round += kRounds) {
-    bool readable = true;
-    for (unsigned k = 0; k < kStreams; ++k) readable = readable && next[k] <= last[k];
-    if (!readable) break;
-    Half symbols[kStreams][kRounds];
-#pragma GCC unroll 4
-    for (unsigned r = 0; r < kRounds; ++r)
-#pragma GCC unroll 4
-      for (unsigned k = 0; k < kStreams; ++k) symbols[k][r] = lanes[k].step(tables[k], next[k]);
-#pragma GCC unroll 4
-    for (unsigned k = 0; k < kStreams; ++k) {
-      _mm512_storeu_si512(to[k], bytes_of(symbols[k]));
-      to[k] += kLanes;
-    }
-  }
-  for (unsigned k = 0; k < kStreams; ++k) {
-    lanes[k].write(streams[k].cursor->states);
-    streams[k].cursor->next = next[k];
-  }
-  return round;
-}
-
-size_t decode_sixteens(const AliasStream* streams, size_t count, size_t rounds) {
-  switch (count) {
-    case 1: return decode<1>(streams, rounds);
-    case 2: return decode<2>(streams, rounds);
-    case 3: return decode<3>(streams, rounds);
-    default: return decode<4>(streams, rounds);
-  }
-}
+struct ByPairs {
+  using Symbols = Half;
+  using Table = Tables;
+  using State = Lanes;
+  BREVIS_INLINE static V bytes_of(const Half (&rounds)[4]) { return bits::bytes_of(rounds); }
+};
 
 }  // namespace
 BREVIS_TARGET_END
 
-void fill_avx512_pairs_several(Kernels& table) { table.alias_sixteens = {4, decode_sixteens}; }
+void fill_avx512_pairs_several(Kernels& table) { table.alias_sixteens = {4, decode_sixteens<ByPairs>}; }
 
 }  // namespace brevis::bits
 #endif

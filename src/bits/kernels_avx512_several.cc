@@ -5,6 +5,7 @@
 // products are those of all lanes at once, and tables, which no longer fit the registers, are operands in memory.
 #if defined(__x86_64__)
 #include "bits/avx512_merge.h"
+#include "bits/avx512_several.h"
 
 namespace brevis::bits {
 
@@ -53,60 +54,27 @@ BREVIS_INLINE V join_rounds(V first, V second) {
   return _mm512_permutexvar_epi8(load(kOrder.at), both);
 }
 
-constexpr unsigned kRounds = AliasSeveral::kRounds;
-
-template <unsigned kStreams>
-size_t decode(const AliasStream* streams, size_t rounds) {
-  V states[kStreams];
-  const AliasPlanes* planes[kStreams];
-  const uint8_t *next[kStreams], *last[kStreams];  // from where kRounds can be read
-  uint8_t* to[kStreams];
-  for (unsigned k = 0; k < kStreams; ++k) {
-    const RansCursor& cursor = *streams[k].cursor;
-    if (cursor.end - cursor.next < static_cast<ptrdiff_t>(2 * kLanes)) return 0;
-    states[k] = load(cursor.states);
-    planes[k] = streams[k].table.planes;
-    next[k] = cursor.next;
-    last[k] = cursor.end - 2 * kLanes;
-    to[k] = streams[k].out;
+struct ByWords {
+  using Symbols = V;
+  struct Table {
+    const AliasPlanes* planes;
+    void fill(const AliasPlanes& from) { planes = &from; }
+  };
+  struct State {
+    V state;
+    void read(const uint32_t* states) { state = load(states); }
+    void write(uint32_t* states) const { _mm512_storeu_si512(states, state); }
+    BREVIS_INLINE V step(const Table& table, const uint8_t*& next) { return bits::step(state, *table.planes, next); }
+  };
+  BREVIS_INLINE static V bytes_of(const V (&rounds)[4]) {
+    return lane_order(join_rounds(rounds[0], rounds[1]), join_rounds(rounds[2], rounds[3]));
   }
-  size_t round = 0;
-  for (; round + kRounds <= rounds; round += kRounds) {
-    bool readable = true;
-    for (unsigned k = 0; k < kStreams; ++k) readable = readable && next[k] <= last[k];
-    if (!readable) break;
-    V entries[kRounds][kStreams];
-#pragma GCC unroll 4
-    for (unsigned r = 0; r < kRounds; ++r)
-#pragma GCC unroll 4
-      for (unsigned k = 0; k < kStreams; ++k) entries[r][k] = step(states[k], *planes[k], next[k]);
-#pragma GCC unroll 4
-    for (unsigned k = 0; k < kStreams; ++k) {
-      const V first = join_rounds(entries[0][k], entries[1][k]), second = join_rounds(entries[2][k], entries[3][k]);
-      _mm512_storeu_si512(to[k], lane_order(first, second));
-      to[k] += kLanes;
-    }
-  }
-  for (unsigned k = 0; k < kStreams; ++k) {
-    _mm512_storeu_si512(streams[k].cursor->states, states[k]);
-    streams[k].cursor->next = next[k];
-  }
-  return round;
-}
-
-size_t decode_sixteens(const AliasStream* streams, size_t count, size_t rounds) {
-  switch (count) {
-    case 1: return decode<1>(streams, rounds);
-    case 2: return decode<2>(streams, rounds);
-    case 3: return decode<3>(streams, rounds);
-    default: return decode<4>(streams, rounds);
-  }
-}
+};
 
 }  // namespace
 BREVIS_TARGET_END
 
-void fill_avx512_several(Kernels& table) { table.alias_sixteens = {4, decode_sixteens}; }
+void fill_avx512_several(Kernels& table) { table.alias_sixteens = {4, decode_sixteens<ByWords>}; }
 
 }  // namespace brevis::bits
 #endif
