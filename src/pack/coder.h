@@ -42,7 +42,6 @@ struct CoderOptions {
   uint64_t queue_bytes = uint64_t{4} << 20;           // of frames that wait to be encoded or written
   std::map<std::string, std::string> programs;        // dtype name -> program text
   std::optional<synth::SearchOptions> search;         // what it names outlives the coder
-  std::optional<synth::SearchOptions> rival;          // of less effort: its choice is taken where it is smaller
   const Bases* bases = nullptr;                       // what may be packed against
   std::string target;                                 // of the archive: bases are named from there
   std::function<Status(uint64_t bytes)> on_progress;  // source bytes done; an Error stops the work
@@ -85,10 +84,6 @@ class Coder {
   // coder_choice.cc; `foreseen`: may be null.
   Result<synth::Choice> choose(const SpanStream& stream, const RecordPlan& plan, const Scan& scan,
                                synth::Foreseen* foreseen, unsigned& width);
-  Result<synth::Choice> choose_by(const std::optional<synth::SearchOptions>& search, Sharing& sharing,
-                                  const SpanStream& stream, const RecordPlan& plan, const Scan& scan,
-                                  synth::Foreseen* foreseen, unsigned& width) const;
-  Result<uint64_t> encoded_bytes(const synth::Stream& stream, const synth::Choice& choice, const Scan& scan) const;
   static std::vector<std::vector<ByteVector>> table_sets(const synth::Choice& choice, const dsl::BoundProgram& bound,
                                                          const Scan& scan);
   Result<std::vector<archive::Binding>> bind_tables(const synth::Choice& choice, const Scan& scan);
@@ -137,7 +132,7 @@ class Coder {
   FrameQueue queue_;
   bool failed_ = false;  // and the error has its name
   double planning_seconds_ = 0;
-  Sharing sharing_, rival_sharing_;
+  Sharing sharing_;
   // Mates of differences, by their function, too.
   std::map<std::tuple<Dtype, std::string, unsigned, bits::Combine>, synth::Mate> difference_mates_;
 };

@@ -198,7 +198,7 @@ constexpr uint64_t kQueueOf = 16;  // and frames that wait to be encoded or writ
 constexpr uint64_t kQueueBytes = 2u << 20;
 
 CoderOptions coder_options(const FileContext& context, const FileJob& job, archive::Writer& writer, Planning& planning,
-                           std::optional<Planning>& rival, uint64_t& reported) {
+                           uint64_t& reported) {
   const PackOptions& options = *context.options;
   CoderOptions out;
   out.frame_bytes = options.frame_bytes;
@@ -210,7 +210,6 @@ CoderOptions coder_options(const FileContext& context, const FileJob& job, archi
   out.queue_bytes = std::min(options.memory / kQueueOf, kQueueBytes * (2 * context.pool->threads() - 1));
   out.programs = options.programs;
   if (planning.searches()) out.search = planning.search();
-  if (rival) out.rival = rival->search();
   out.bases = context.bases;
   out.target = job.target;
   out.on_progress = [&context, &writer, &reported](uint64_t bytes) -> Status {
@@ -308,15 +307,7 @@ Status pack_into(const FileContext& context, const FileJob& job, PackedFile& out
   BREVIS_TRY(planning.learn(source, plans, options.frame_bytes));
   out.planning_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (context.learned != nullptr) context.learned->add(planning.prior());
-  // More effort promises no smaller file: what the usual one would choose is weighed, too.
-  std::optional<Planning> rival;
-  if (options.profile == PackProfile::dense && planning.searches()) {
-    PackOptions usual = options;
-    usual.profile = PackProfile::balanced;
-    rival.emplace(usual, context.prior);
-    BREVIS_TRY(rival->learn(source, plans, options.frame_bytes));
-  }
-  Coder coder(source, writer, *context.pool, coder_options(context, job, writer, planning, rival, reported));
+  Coder coder(source, writer, *context.pool, coder_options(context, job, writer, planning, reported));
   std::vector<Coded> coded;
   std::vector<Digest> digests;
   BREVIS_TRY(coder.code_all(plans, [&](size_t at, Coded one) -> Status {

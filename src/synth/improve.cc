@@ -116,7 +116,9 @@ namespace {
 // On the sample.
 uint64_t cost_of_known(TargetPool& pool, const Known& known) {
   // A list of all words of the stream has some that the sample does not show.
-  uint64_t cost = pool.score(TargetPool::kRoot, known.programs.front()).value_or(known.cost);
+  const dsl::Expr& program = known.programs.front();
+  uint64_t cost =
+      pool.score(TargetPool::kRoot, program).value_or(known.cost + pool.decode_price(TargetPool::kRoot, program));
   if (known.costs && known.programs.size() > 1 && known.costs->second != 0)
     if (const auto other = pool.score(TargetPool::kRoot, known.programs[1]))
       cost = std::min(cost, static_cast<uint64_t>(static_cast<unsigned __int128>(*other) * known.costs->first /
@@ -130,8 +132,8 @@ uint64_t share_of(uint64_t cost, uint64_t whole) {
 
 // Trains and encodes the programs that promise enough, beside the known one.
 Status rerank(const Stream& stream, TargetPool& pool, const std::vector<Found>& promising, const Known& given,
-              uint64_t known_cost, std::optional<Candidate> best, const SearchOptions& options, const TrainWhole& train,
-              Improved& out) {
+              uint64_t known_cost, std::optional<Candidate>& best, const SearchOptions& options,
+              const TrainWhole& train, Improved& out) {
   const std::vector<dsl::Expr>& known = given.programs;
   const Effort& effort = *options.effort;
   size_t tried = 0;
@@ -176,22 +178,40 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known
   BREVIS_ASSIGN(const Drawn drawn, draw_sample(stream, frame_words, effort));
   if (!thorough && !effort.any_stream && !shows_order(stream, drawn)) return out;
   TargetPool pool = pool_for(stream, frame_words, drawn, options);
-  uint64_t known_cost = cost_of_known(pool, known);
-  std::optional<Candidate> proved;
-  if (thorough) {  // what zstd makes of a whole frame no sample tells well
-    BREVIS_ASSIGN(proved, prove(stream, pool, known.programs.front(), options, train));
-    if (proved) known_cost = std::max(known_cost, proved->cost);
-  }
-  SearchLimits limits = limits_of(options);
-  if (thorough) limits.work = pool.sampled(TargetPool::kRoot) * effort.thorough_work_of;
-  limits.below = known_cost - known_cost / (effort.gain_of + 1);  // what is dearer is not looked at below
   std::vector<dsl::Expr> incumbents = known.programs;
   for (const Sibling& sibling : known.siblings)
     if (auto expr = pool.completed(TargetPool::kRoot, sibling.expr)) incumbents.push_back(std::move(*expr));
-  Searched searched = search(pool, *options.grammar, *options.prior, incumbents, limits);
+  std::optional<Candidate> proved;
+  if (thorough) {  // what zstd makes of a whole frame no sample tells well
+    BREVIS_ASSIGN(proved, prove(stream, pool, known.programs.front(), options, train));
+  }
+  uint64_t known_cost = 0;
+  const auto search_from_here = [&] {
+    known_cost = cost_of_known(pool, known);
+    if (proved) known_cost = std::max(known_cost, proved->cost);
+    SearchLimits limits = limits_of(options);
+    if (thorough) limits.work = pool.work() + pool.sampled(TargetPool::kRoot) * effort.thorough_work_of;
+    limits.below = known_cost - known_cost / (effort.gain_of + 1);  // what is dearer is not looked at below
+    return search(pool, *options.grammar, *options.prior, incumbents, limits);
+  };
+  std::vector<Found> usual;
+  const auto has = [](const std::vector<Found>& some, const dsl::Expr& expr) {
+    return std::any_of(some.begin(), some.end(), [&](const Found& found) { return found.expr == expr; });
+  };
+  if (effort.lambda != kLambdaOne) {
+    // Where time hardly counts a search takes other turns, not always better ones: it goes the usual way first, and
+    // most of what that finds out is of use on the other.
+    pool.set_lambda(kLambdaOne);
+    usual = search_from_here().best;
+    pool.set_lambda(effort.lambda);
+  }
+  Searched searched = search_from_here();
   if (!thorough) options.budget->spend(pool.work());
   out.trace = std::move(searched.trace);
-  BREVIS_TRY(rerank(stream, pool, searched.best, known, known_cost, std::move(proved), options, train, out));
+  BREVIS_TRY(rerank(stream, pool, searched.best, known, known_cost, proved, options, train, out));
+  std::erase_if(usual, [&](const Found& found) { return has(searched.best, found.expr); });
+  for (Found& found : usual) found.cost = pool.score(TargetPool::kRoot, found.expr).value_or(UINT64_MAX);
+  BREVIS_TRY(rerank(stream, pool, usual, known, known_cost, proved, options, train, out));
   if (out.choice) out.choice->sibling->thorough = thorough;
   options.budget->found(out.choice.has_value());
   return out;

@@ -39,7 +39,7 @@ uint8_t compare(bits::ConstWords words, size_t stride, uint64_t far) {
 
 }  // namespace
 
-Context context_of(const TargetPool& pool, uint32_t target, uint8_t parent, uint8_t slot, uint8_t depth) {
+Context context_of(TargetPool& pool, uint32_t target, uint8_t parent, uint8_t slot, uint8_t depth) {
   const dsl::Target look = pool.target(target);
   Context out;
   out.parent = parent;

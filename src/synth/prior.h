@@ -33,7 +33,7 @@ struct Context {
   uint8_t column = 0;    // the same against the word a row before, 3 without rows
 };
 
-Context context_of(const TargetPool& pool, uint32_t target, uint8_t parent, uint8_t slot, uint8_t depth);
+Context context_of(TargetPool& pool, uint32_t target, uint8_t parent, uint8_t slot, uint8_t depth);
 
 class Prior {
  public:

@@ -4,25 +4,27 @@
 namespace brevis::synth {
 namespace {
 
-constexpr Effort kDense{.limits = {.expansions = 400, .keep = 6},
-                        .lambda = kLambdaOne / 4,
+constexpr Effort kDense{.limits = {.expansions = 60, .keep = 6},
+                        .lambda = kLambdaOne / 16,
                         .window_words = 8192,
                         .rerank_frames = 4,
                         .rerank = 3,
                         .gain_of = 2048,
-                        .least_bytes = 2048,
-                        .work_per_byte_256 = 128,
+                        .least_bytes = 8192,
+                        .work_per_byte_256 = 8,
                         .first_work = uint64_t{64} << 20,
-                        .bonus_work = uint64_t{16} << 20,
+                        .bonus_work = uint64_t{4} << 20,
+                        .least_work_of = 24,
                         .thorough = 32,
                         .plain_after = 0,
                         .prior_streams = 6};
-constexpr Effort kBalanced{.limits = {.expansions = 60, .keep = 3},
-                           .window_words = 2048,
-                           .gain_of = 128,
+constexpr Effort kBalanced{.limits = {.expansions = 60, .keep = 6},
+                           .window_words = 8192,
+                           .rerank = 3,
+                           .gain_of = 512,
                            .least_bytes = 32768,
                            .work_per_byte_256 = 8,
-                           .first_work = uint64_t{8} << 20,
+                           .first_work = uint64_t{32} << 20,
                            .bonus_work = uint64_t{4} << 20,
                            .least_work_of = 24,
                            .thorough = 6,
@@ -49,7 +51,7 @@ Effort thorough_effort(const Effort& effort, uint64_t frame_words) {
   out.limits.expansions = kExpansions;
   out.limits.patience = kPatience;
   out.limits.keep = std::max<size_t>(out.limits.keep, 16);
-  out.rerank = std::max<size_t>(out.rerank, 4);
+  out.rerank = std::max<size_t>(out.rerank, 8);
   return out;
 }
 

@@ -141,7 +141,7 @@ class Searcher {
       const auto next = follow(state, hole, choice, 0);
       if (!next) return;
       if (choice != 0) {
-        const auto& order = pool_.apply(hole.target, productions_of(hole.target)[choice - 1])->by_size;
+        const auto& order = pool_.by_size(hole.target, productions_of(hole.target)[choice - 1]);
         for (size_t i = order.size(); i-- > 0;) open.push_back(&expr->children[order[i]]);
       }
       state = add_state(*next);
@@ -306,8 +306,9 @@ class Searcher {
     next.closed += applied->own;
     next.nodes += static_cast<uint32_t>(applied->children.size());
     next.operators += 1;
+    const auto& by_size = pool_.by_size(hole.target, production);
     for (size_t i = applied->children.size(); i-- > 0;) {
-      const uint8_t child = applied->by_size[i];
+      const uint8_t child = by_size[i];
       next.stack = push(applied->children[child], next.stack, static_cast<uint8_t>(production.op), child,
                         static_cast<uint8_t>(hole.depth + 1));
     }
@@ -349,7 +350,7 @@ class Searcher {
     dsl::Expr out{production.op, production.params, {}};
     const Applied* applied = pool_.apply(target, production);
     out.children.resize(applied->children.size());
-    for (const uint8_t child : applied->by_size)
+    for (const uint8_t child : pool_.by_size(target, production))
       out.children[child] = build(applied->children[child], path, used, hits);
     return out;
   }

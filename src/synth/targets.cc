@@ -5,7 +5,6 @@
 
 #include "base/checksum.h"
 #include "synth/complete.h"
-#include "synth/decode_cost.h"
 #include "synth/slots.h"
 #include "synth/stats.h"
 
@@ -79,9 +78,6 @@ uint32_t TargetPool::intern(Entry entry) {
   const std::tuple key{hasher.digest(), entry.width, entry.dtype, entry.placed, row_of(entry)};
   const auto found = by_content_.find(key);
   if (found != by_content_.end()) return found->second;
-  entry.histogram = count_all(views_of(entry.windows));
-  work_ += entry.sampled;
-  if (entry.width <= 16) work_ += uint64_t{1} << entry.width;  // counters of every word there may be
   held_ += bytes;
   const auto id = static_cast<uint32_t>(targets_.size());
   targets_.push_back(std::move(entry));
@@ -89,7 +85,22 @@ uint32_t TargetPool::intern(Entry entry) {
   return id;
 }
 
-dsl::Target TargetPool::target(uint32_t id) const {
+// Not all words are counted: what is taken apart again seldom is.
+const codec::Histogram& TargetPool::counted(Entry& entry) {
+  if (entry.histogram) return *entry.histogram;
+  work_ += entry.sampled;
+  if (entry.width <= 16) work_ += uint64_t{1} << entry.width;  // counters of every word there may be
+  return entry.histogram.emplace(count_all(views_of(entry.windows)));
+}
+
+dsl::Target TargetPool::target(uint32_t id) {
+  counted(targets_[id]);
+  dsl::Target out = uncounted(id);
+  out.histogram = &*targets_[id].histogram;
+  return out;
+}
+
+dsl::Target TargetPool::uncounted(uint32_t id) const {
   const Entry& entry = targets_[id];
   dsl::Target out;
   out.width = entry.width;
@@ -97,13 +108,12 @@ dsl::Target TargetPool::target(uint32_t id) const {
   out.words = entry.words;
   out.shape = entry.placed ? options_.shape : std::span<const uint64_t>(entry.rows);
   out.windows = entry.windows;
-  out.histogram = &entry.histogram;
   out.below = id != kRoot && !options_.asks_all;
   return out;
 }
 
-codec::Histogram TargetPool::scaled(const Entry& entry) const {
-  codec::Histogram out = entry.histogram;
+codec::Histogram TargetPool::scaled(Entry& entry) {
+  codec::Histogram out = counted(entry);
   if (entry.words == entry.sampled) return out;
   uint64_t seen = 0, given = 0;  // so that what rounding takes from one word another gets
   for (auto& [word, count] : out.counts) {
@@ -119,10 +129,10 @@ uint64_t TargetPool::frame_words_of(const Entry& entry) const {
   return std::max<uint64_t>(1, (entry.words + frames_ - 1) / frames_);
 }
 
-std::optional<Leaf> TargetPool::by_statistics(const Entry& entry, const dsl::Expr& literal) const {
+std::optional<Leaf> TargetPool::by_statistics(Entry& entry, const dsl::Expr& literal) {
   const codec::Histogram histogram = scaled(entry);
-  const uint64_t bias = bias_of(entry.histogram, entry.words, entry.sampled);
-  const bool tables = !outgrows_tables(entry.histogram, entry.words, entry.sampled);
+  const uint64_t bias = bias_of(counted(entry), entry.words, entry.sampled);
+  const bool tables = !outgrows_tables(counted(entry), entry.words, entry.sampled);
   std::optional<Leaf> best;
   for (const codec::CodecSpec* spec : codec::all_codecs()) {
     dsl::Expr expr{dsl::OpId::literal, {static_cast<uint64_t>(spec->id)}, {}};
@@ -150,8 +160,8 @@ uint64_t TargetPool::least_leaf(uint32_t id) {
   Entry& entry = targets_[id];
   if (entry.leaf || entry.sampled == 0 || repeats(entry)) return leaf(id).cost;
   if (!entry.least) {
-    work_ += entry.histogram.counts.size();
-    const bool wide = outgrows_tables(entry.histogram, entry.words, entry.sampled);
+    work_ += counted(entry).counts.size();
+    const bool wide = outgrows_tables(counted(entry), entry.words, entry.sampled);
     entry.least = wide ? leaf(id).cost : kNodeCost + least_literal_cost(scaled(entry), frame_words_of(entry));
   }
   return *entry.least;
@@ -160,7 +170,7 @@ uint64_t TargetPool::least_leaf(uint32_t id) {
 const Leaf& TargetPool::leaf(uint32_t id) {
   Entry& entry = targets_[id];
   if (entry.leaf) return *entry.leaf;
-  work_ += kLeafWork + kWordWork * entry.histogram.counts.size() + entry.sampled;
+  work_ += kLeafWork + kWordWork * counted(entry).counts.size() + entry.sampled;
   if (entry.sampled == 0) return entry.leaf.emplace(Leaf{plain_literal(entry.width), kNodeCost + frames_ * kByte});
   const dsl::Expr open{dsl::OpId::literal, {}, {}};
   std::optional<Leaf> best;
@@ -179,9 +189,9 @@ const Leaf& TargetPool::leaf(uint32_t id) {
 }
 
 std::optional<uint64_t> TargetPool::literal_cost(uint32_t id, const dsl::Expr& literal) {
-  const Entry& entry = targets_[id];
+  Entry& entry = targets_[id];
   if (literal.params.empty() || entry.sampled == 0 || (entry.leaf && entry.leaf->expr == literal)) return leaf(id).cost;
-  work_ += kLeafWork / kCodecsTried + kWordWork * entry.histogram.counts.size();
+  work_ += kLeafWork / kCodecsTried + kWordWork * counted(entry).counts.size();
   if (const auto done = by_statistics(entry, literal)) return done->cost;
   const codec::CodecSpec& spec = *codec::find_codec(literal.params[0]);
   if (spec.needs_table || (spec.id == codec::CodecId::zstd && !repeats(targets_[id]))) return std::nullopt;
@@ -234,7 +244,7 @@ std::optional<Applied> TargetPool::make(uint32_t id, const Production& productio
   if (spec.invert == nullptr || held_ >= options_.memory) return std::nullopt;
   const auto inverted_work = [&](size_t arity) { return kStepWork + targets_[id].sampled * (1 + arity); };
   Applied out;
-  const auto slot = fit_slot(spec, node, target(id));
+  const auto slot = fit_slot(spec, node, spec.slot == dsl::SlotKind::word_list ? target(id) : uncounted(id));
   if (!slot) return std::nullopt;
   std::vector<std::vector<bits::OwnedWords>> below;
   for (const dsl::Window& window : targets_[id].windows) {
@@ -251,9 +261,9 @@ std::optional<Applied> TargetPool::make(uint32_t id, const Production& productio
   work_ += inverted_work(arity);
   const auto widths = spec.child_widths(node, arity);
   if (!widths || arity > kMostChildren) return std::nullopt;
+  out.time = targets_[id].words * decode_cost(production.op, production.params);
   out.own = kNodeCost + production.params.size() * kParamCost + slot->bytes * kByte +
-            spec.counts * kCountBytes * kByte * frames_ +
-            targets_[id].words * decode_cost(production.op, production.params) * options_.lambda / kLambdaOne;
+            spec.counts * kCountBytes * kByte * frames_ + out.time * options_.lambda / kLambdaOne;
   for (size_t i = 0; i < arity; ++i) {
     const Dtype dtype = i < production.child_dtypes.size() ? production.child_dtypes[i] : Dtype::unknown;
     Entry child{(*widths)[i], dtype, 0, 0, false, {}, {}, {}, {}};
@@ -270,16 +280,32 @@ std::optional<Applied> TargetPool::make(uint32_t id, const Production& productio
     place(child, targets_[id]);
     out.children.push_back(intern(std::move(child)));
   }
-  for (size_t i = 0; i < arity; ++i) out.by_size.push_back(static_cast<uint8_t>(i));
-  std::stable_sort(out.by_size.begin(), out.by_size.end(),
-                   [&](uint8_t a, uint8_t b) { return least_leaf(out.children[a]) > least_leaf(out.children[b]); });
   return out;
 }
 
 const Applied* TargetPool::apply(uint32_t id, const Production& production) {
   auto [at, fresh] = applied_.try_emplace({id, production.op, production.params, production.child_dtypes});
-  if (fresh) at->second = make(id, production);
-  return at->second ? &*at->second : nullptr;
+  if (fresh) at->second.applied = make(id, production);
+  return at->second.applied ? &*at->second.applied : nullptr;
+}
+
+const std::vector<uint8_t>& TargetPool::by_size(uint32_t id, const Production& production) {
+  Made& made = applied_.at({id, production.op, production.params, production.child_dtypes});
+  const std::vector<uint32_t>& children = made.applied->children;
+  for (size_t i = made.by_size.size(); i < children.size(); ++i) {
+    const uint64_t size = least_leaf(children[i]);
+    auto place = made.by_size.end();
+    while (place != made.by_size.begin() && least_leaf(children[*(place - 1)]) < size) --place;
+    made.by_size.insert(place, static_cast<uint8_t>(i));
+  }
+  return made.by_size;
+}
+
+void TargetPool::set_lambda(uint64_t lambda) {
+  for (auto& [key, made] : applied_)
+    if (auto& applied = made.applied)
+      applied->own += applied->time * lambda / kLambdaOne - applied->time * options_.lambda / kLambdaOne;
+  options_.lambda = lambda;
 }
 
 std::optional<uint64_t> TargetPool::score(uint32_t id, const dsl::Expr& expr) {

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "dsl/encode.h"
+#include "synth/decode_cost.h"
 #include "synth/grammar.h"
 
 namespace brevis::synth {
@@ -27,13 +28,13 @@ struct Leaf {
 
 // What a production makes of a target.
 struct Applied {
-  uint64_t own = 0;  // of the node itself, its children not counted
+  uint64_t own = 0;   // of the node itself, its children not counted
+  uint64_t time = 0;  // of that, what is decode time, at kLambdaOne
   std::vector<uint32_t> children;
-  std::vector<uint8_t> by_size;  // places in `children`, those that cost most as literals first
 };
 
 struct PoolOptions {
-  uint64_t lambda = 16;                      // price of decode time, of kLambdaOne
+  uint64_t lambda = kLambdaOne;              // price of decode time
   uint64_t memory = uint64_t{32} << 20;      // of windows, bytes
   std::span<const uint64_t> shape;           // of the tensor, for the root's proposals; must outlive the pool
   uint64_t frame_words = uint64_t{1} << 18;  // of the root's stream
@@ -48,8 +49,8 @@ class TargetPool {
   static constexpr uint32_t kRoot = 0;
   size_t size() const { return targets_.size(); }
   // Borrowed until the pool changes.
-  dsl::Target target(uint32_t id) const;
-  const codec::Histogram& histogram(uint32_t id) const { return targets_[id].histogram; }
+  dsl::Target target(uint32_t id);
+  const codec::Histogram& histogram(uint32_t id) { return counted(targets_[id]); }
   uint64_t words(uint32_t id) const { return targets_[id].words; }
   uint64_t sampled(uint32_t id) const { return targets_[id].sampled; }
 
@@ -61,6 +62,8 @@ class TargetPool {
   std::optional<uint64_t> literal_cost(uint32_t id, const dsl::Expr& literal);
   // nullptr: the operator cannot stand there, or memory is used up. The pointer stays valid.
   const Applied* apply(uint32_t id, const Production& production);
+  // The places of a production's children, those that cost most as literals first. It must have been applied.
+  const std::vector<uint8_t>& by_size(uint32_t id, const Production& production);
   // The whole of an expression's cost over the target; nullopt when it cannot express the sample. Literals may be
   // templates.
   std::optional<uint64_t> score(uint32_t id, const dsl::Expr& expr);
@@ -70,6 +73,9 @@ class TargetPool {
   dsl::Expr outline(uint32_t id, const dsl::Expr& expr, uint64_t cost);
   // The part of it that is no bytes but decode time.
   uint64_t decode_price(uint32_t id, const dsl::Expr& expr);
+
+  // From here on decode time counts so much; nothing else has to be found out again.
+  void set_lambda(uint64_t lambda);
 
   // Words looked at so far: what planning has cost, the same on every machine.
   uint64_t work() const { return work_; }
@@ -84,19 +90,25 @@ class TargetPool {
     std::vector<uint64_t> rows;  // where it does not, but words still stand in rows of the tensor: how many, how long
     std::vector<bits::OwnedWords> store;
     std::vector<dsl::Window> windows;
-    codec::Histogram histogram;
+    std::optional<codec::Histogram> histogram{};  // once it was asked for
     std::optional<Leaf> leaf{};
     std::optional<uint64_t> least{};
     std::optional<bool> repeats{};
   };
+  struct Made {
+    std::optional<Applied> applied;
+    std::vector<uint8_t> by_size;  // once it was asked for
+  };
   using Key = std::tuple<uint32_t, dsl::OpId, std::vector<uint64_t>, std::vector<Dtype>>;
 
   uint32_t intern(Entry entry);
+  const codec::Histogram& counted(Entry& entry);
+  dsl::Target uncounted(uint32_t id) const;
   std::optional<Applied> make(uint32_t id, const Production& production);
   bool repeats(Entry& entry);
   // The cheapest of some codecs by order-0 statistics; nullopt when none can serve them.
-  std::optional<Leaf> by_statistics(const Entry& entry, const dsl::Expr& literal) const;
-  codec::Histogram scaled(const Entry& entry) const;
+  std::optional<Leaf> by_statistics(Entry& entry, const dsl::Expr& literal);
+  codec::Histogram scaled(Entry& entry);
   uint64_t frame_words_of(const Entry& entry) const;
   // The length of the rows that the words of an entry stand in, 0 for none.
   uint64_t row_of(const Entry& entry) const;
@@ -109,7 +121,7 @@ class TargetPool {
   uint64_t held_ = 0, work_ = 0;
   std::vector<Entry> targets_;
   std::map<std::tuple<Digest, unsigned, Dtype, bool, uint64_t>, uint32_t> by_content_;
-  std::map<Key, std::optional<Applied>> applied_;
+  std::map<Key, Made> applied_;
 };
 
 }  // namespace brevis::synth

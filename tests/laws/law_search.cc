@@ -113,6 +113,27 @@ TEST_CASE("what a search says a program costs is what it costs, with any prior")
   }
 }
 
+TEST_CASE("a pool whose price of time was changed costs what one made with that price does") {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
+    const Space space(seed);
+    TargetPool pool = space.pool();
+    auto programs = synth::search(pool, space.grammar, Prior{}, {}, limits(200)).best;
+    for (const uint64_t lambda : {uint64_t{0}, synth::kLambdaOne / 16, 3 * synth::kLambdaOne, synth::kLambdaOne}) {
+      CAPTURE(lambda);
+      pool.set_lambda(lambda);
+      synth::PoolOptions options;
+      options.lambda = lambda;
+      TargetPool fresh(space.dtype, space.windows.words * 7, space.windows.windows, options);
+      for (const synth::Found& found : programs)
+        CHECK(pool.score(TargetPool::kRoot, found.expr) == fresh.score(TargetPool::kRoot, found.expr));
+      for (const synth::Found& found : synth::search(pool, space.grammar, Prior{}, {}, limits(100)).best)
+        CHECK(found.cost == fresh.score(TargetPool::kRoot, found.expr));
+    }
+    CHECK(pool.score(TargetPool::kRoot, programs.front().expr) == programs.front().cost);
+  }
+}
+
 TEST_CASE("what a search hands back passes the gate, within the limits") {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     const Space space(seed);

@@ -22,6 +22,10 @@ Packed pack(Dtype dtype, std::vector<uint64_t> shape, ByteVector words) {
   return pack_tensor(dtype, std::move(shape), std::move(words), options);
 }
 
+Packed pack_usually(Dtype dtype, std::vector<uint64_t> shape, ByteVector words) {
+  return pack_tensor(dtype, std::move(shape), std::move(words), PackOptions{});
+}
+
 }  // namespace
 
 TEST_CASE("structured: an alternating pattern and tied halves are stored once") {
@@ -111,6 +115,33 @@ TEST_CASE("structured: quantised integers and eight-bit floats") {
     INFO(packed.program);
     CHECK(static_cast<double>(packed.bytes) < most * 256 * 1024);
   }
+}
+
+TEST_CASE("structured: a table of positions as sines, by the usual profile") {
+  constexpr size_t kPositions = 8192, kColumns = 32;
+  std::vector<uint16_t> words;
+  for (size_t p = 0; p < kPositions; ++p)
+    for (size_t c = 0; c < kColumns; ++c) {
+      const double angle = static_cast<double>(p) * std::pow(10000.0, -static_cast<double>(c) / kColumns);
+      words.push_back(static_cast<uint16_t>(to_float_word(Dtype::BF16, std::sin(angle))));
+    }
+  const Packed packed = pack_usually(Dtype::BF16, {kPositions, kColumns}, bytes_of(words));
+  INFO(packed.program);
+  CHECK(static_cast<double>(packed.bytes) < static_cast<double>(words.size()) * 0.30);  // 2.3 bits each
+}
+
+TEST_CASE("structured: few levels times a scale a row, kept in halves, by the usual profile") {
+  Rng rng(12);
+  std::vector<uint16_t> words;
+  for (size_t r = 0; r < 1024; ++r) {
+    const double scale = 0.01 * std::exp(rng.gaussian());
+    for (size_t c = 0; c < 1024; ++c)
+      words.push_back(static_cast<uint16_t>(
+          to_float_word(Dtype::F16, scale * (static_cast<double>(rng.below(16)) - 8))));
+  }
+  const Packed packed = pack_usually(Dtype::F16, {1024, 1024}, bytes_of(words));
+  INFO(packed.program);
+  CHECK(packed.bytes < 1024 * 1024);  // 7.2 bits each; 11 by their exponents alone
 }
 
 TEST_CASE("structured: smooth curves, a column each, cost a few bits a word, and like tensors share what was found") {
