@@ -27,7 +27,7 @@ struct PackProgress {
   uint64_t bytes_packed = 0;  // written so far
 };
 
-// How hard to look for small programs: dense as long as packing stays near `zstd -9`, balanced a fifth of packing time,
+// How hard to look for small programs: dense for the fewest bytes, whatever decoding costs, balanced for both,
 // fast not at all (programs known to be good for each dtype).
 enum class PackProfile : uint8_t { dense, balanced, fast };
 // The search for programs: off, with even odds, or guided by a prior learned from the same file.
