@@ -41,17 +41,26 @@ class Streams {
 
  private:
   struct Stream {
-    uint64_t low = 0, high = 0;  // what was asked for lately, as one run
-    uint64_t start = 0;          // of all of the run while it rises
-    uint64_t ahead = 0;          // fetched up to here; falling: down to here
-    uint64_t window = 0;         // 0: not recognised yet
+    uint64_t low = 0, high = 0;    // what was asked for lately, as one run
+    uint64_t bottom = 0, top = 0;  // of all of the run
+    uint64_t block = 0;            // it goes on by such blocks, each read the other way; 0: it does not
+    uint64_t ahead = 0;            // fetched up to here; falling: down to here
+    uint64_t window = 0;           // 0: not recognised yet
     uint64_t requests = 0, bytes = 0, used = 0;
-    int direction = 0;  // 1 rising, -1 falling, 0 not known
+    int direction = 0;      // 1 rising, -1 falling, 0 not known
+    bool ended = false;     // nothing is left to read that way
+    bool doubtful = false;  // what it has had may be out of the page cache
     std::shared_ptr<std::atomic<uint64_t>> position;
   };
   Stream* match(Range request, int& direction);
+  static int direction_of(const Stream& stream, Range request);
+  static void turn(Stream& stream, int direction, Range request);
+  Stream* match_block(Range request, int& direction);
   Advice go_on(Stream& stream, uint64_t file_size, uint64_t limit, uint64_t large_limit);
+  void doubt(const Stream& stream, Range request);
+  static bool is_known(const Stream& stream);
   uint64_t read_from(const Stream& stream, uint64_t end) const;
+  uint64_t read_down_to(const Stream& stream, uint64_t start) const;
 
   std::array<Stream, kStreams> streams_;
   uint64_t clock_ = 0;

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <random>
+#include <vector>
 
 #include "serve/readahead.h"
 
@@ -33,6 +34,53 @@ uint64_t walk(Streams& streams, uint64_t from, uint64_t requests, uint64_t step,
   }
   return advised;
 }
+
+// A mapped file before its reader: a fault asks for the pages of 128 KiB around it that are missing, and what is
+// advised is in the page cache at once, but for a hole in each 4 MiB.
+class Mapped {
+ public:
+  // As memcpy copies downwards: the first page, then from the last one down.
+  void copy_down(uint64_t from, uint64_t bytes) {
+    touch(from / kPage);
+    for (uint64_t page = (from + bytes - 1) / kPage; page > from / kPage; --page) touch(page);
+  }
+  // The page cache loses it.
+  void forget() {
+    present_.assign(kPages, false);
+    requests = asked = pushed = pushed_again = recognised = 0;
+  }
+
+  uint64_t requests = 0, asked = 0, pushed = 0, pushed_again = 0, recognised = 0;
+  Streams streams;
+
+ private:
+  static constexpr uint64_t kPage = 4096, kPages = kFile / kPage, kHole = 16;
+
+  void touch(uint64_t page) {
+    if (present_[page]) return;
+    const uint64_t begin = std::max<uint64_t>(page, 16) - 16, end = std::min(begin + 32, kPages);
+    for (uint64_t at = begin; at < end;) {
+      const uint64_t first = at;
+      while (at < end && !present_[at]) present_[at++] = true;
+      if (at > first) ask({first * kPage, (at - first) * kPage});
+      while (at < end && present_[at]) ++at;
+    }
+  }
+  void ask(Range request) {
+    ++requests;
+    asked += request.length;
+    const auto advice = streams.note(request, kFile, 8 * kMiB);
+    recognised += advice.is_new;
+    for (uint64_t at = (advice.range.offset + kPage - 1) / kPage; at < advice.range.end() / kPage; ++at) {
+      const uint64_t in_block = at % (4 * kMiB / kPage);
+      if (advice.falling ? in_block >= 4 * kMiB / kPage - kHole : in_block < kHole) continue;
+      (present_[at] ? pushed_again : pushed) += kPage;
+      present_[at] = true;
+    }
+  }
+
+  std::vector<bool> present_ = std::vector<bool>(kPages);
+};
 
 }  // namespace
 
@@ -79,6 +127,54 @@ TEST_CASE("a walk backwards in blocks, each read upwards, is a falling stream") 
     CHECK(above <= block);  // of the first, of which nothing is known
     CHECK(streams.active() <= 2);
   }
+}
+
+TEST_CASE("a mapped file is pushed once and seldom asked for, whichever way its blocks are copied") {
+  constexpr uint64_t kHeader = 5000, kRead = 512 * kMiB;
+  const auto walk_in_blocks = [](Mapped& file, uint64_t block, bool falling, uint64_t most_again) {
+    CAPTURE(block);
+    CAPTURE(falling);
+    file.forget();
+    for (uint64_t at = 0; at + block <= kRead; at += block)
+      file.copy_down(kHeader + (falling ? kRead - at - block : at), block);
+    CHECK(file.requests < 400);
+    CHECK(file.asked < kRead / 16);
+    CHECK(file.pushed > kRead / 16 * 15);
+    CHECK(file.pushed_again < most_again);
+    CHECK(file.recognised <= (block > 4 * kMiB ? kRead / block : 2));
+    CHECK(file.streams.active() <= 4);
+  };
+  Mapped all;  // read in all ways: what was read before is no hindrance
+  for (const uint64_t block : {256 * kKiB, 512 * kKiB, kMiB, 2 * kMiB, 3 * kMiB, 64 * kMiB, kRead})
+    for (const bool falling : {false, true}) {
+      Mapped file;
+      walk_in_blocks(file, block, falling, 2 * kMiB);
+      walk_in_blocks(file, block, falling, 2 * kMiB);
+      walk_in_blocks(all, block, falling, 16 * kMiB);
+    }
+}
+
+TEST_CASE("a stream that turns ends what is on its way") {
+  Streams streams;
+  std::shared_ptr<const std::atomic<uint64_t>> before;
+  for (uint64_t i = 0; i < 8; ++i) {
+    const auto advice = streams.note({9 * kMiB - (i + 1) * 128 * kKiB, 128 * kKiB}, kFile, kLimit);
+    if (i > 0) CHECK(advice.falling);
+    before = advice.position;
+  }
+  CHECK(before->load() == 8 * kMiB);
+  const auto advice = streams.note({10 * kMiB - 128 * kKiB, 128 * kKiB}, kFile, kLimit);  // the next block above
+  CHECK_FALSE(advice.falling);
+  CHECK(advice.range.offset == 10 * kMiB);
+  REQUIRE(advice.position);
+  CHECK(advice.position->load() == 10 * kMiB);
+  CHECK(before->load() == 0);
+  Streams other;
+  for (uint64_t at = 8 * kMiB; at < 9 * kMiB; at += 128 * kKiB)
+    before = other.note({at, 128 * kKiB}, kFile, kLimit).position;
+  CHECK(other.note({7 * kMiB, 128 * kKiB}, kFile, kLimit).falling);  // the next block below
+  CHECK(before->load() >= kFile);
+  CHECK(before->load() + kFile > before->load());
 }
 
 TEST_CASE("nothing is ahead where another stream has been") {
