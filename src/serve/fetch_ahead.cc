@@ -15,6 +15,9 @@ constexpr uint64_t kAheadShare = 4;
 // Ahead of a stream whose large requests the kernel has under way itself: few enough to be in a shared cache still when
 // they are copied.
 constexpr uint64_t kBesideKernel = uint64_t{4} << 20;
+// The same of what is pushed into the page cache: two of the blocks of which each has a hole (pusher.cc), so that one
+// is pushed while the reader goes through the other.
+constexpr uint64_t kPushedAhead = uint64_t{8} << 20;
 // A fault at a random place of a mapping makes the kernel ask for 4 MiB around it; what goes on after that is a stream.
 constexpr uint64_t kSettled = uint64_t{6} << 20;
 
@@ -27,7 +30,8 @@ void Fetch::look_ahead(const RequestPtr& request, const Reader& reader) {
   const uint64_t room = store_->capacity() / kAheadShare;
   const bool by_kernel = reader.to_page_cache && archive->at_hand();
   const Streams::Advice advice = archive->streams().with([&](Streams& streams) {
-    const uint64_t limit = std::min(readahead_, room / std::max<size_t>(streams.active(), 1));
+    uint64_t limit = std::min(readahead_, room / std::max<size_t>(streams.active(), 1));
+    if (by_kernel) limit = std::min(limit, kPushedAhead);
     return streams.note(request->range, size, limit < kAheadPiece ? 0 : limit, by_kernel ? kBesideKernel : UINT64_MAX);
   });
   if (advice.is_new) counters_.streams.fetch_add(1, std::memory_order_relaxed);
@@ -45,7 +49,7 @@ void Fetch::look_ahead(const RequestPtr& request, const Reader& reader) {
     };
     blocking_.post(source, std::move(job), true);
   }
-  if (reader.to_page_cache && advice.small &&
+  if (reader.to_page_cache && (advice.small || advice.falling) &&
       pusher_.push({archive, reader.node, reader.open, advice.range, size, advice.falling, advice.position}))
     return;
   for (uint64_t done = 0; done < advice.range.length; done += kAheadPiece) {

@@ -157,6 +157,7 @@ void Pusher::read_has_ended(bool& counted) {
 }
 
 // Reads a piece, and stores it at once, while the bytes are warm, when they came right here; else a worker brings them.
+// Where the processors are few, whoever answers the reader, or he himself, would wait for each of these steps.
 void Pusher::begin(const Job& piece) {
   struct Here {
     std::thread::id thread = std::this_thread::get_id();  // none once read_() has returned
@@ -190,7 +191,10 @@ void Pusher::begin(const Job& piece) {
     here->thread = {};
     ready.swap(here->store);
   }
-  if (ready) store(*ready);
+  if (!ready) return;
+  std::this_thread::yield();
+  store(*ready);
+  std::this_thread::yield();
 }
 
 void Pusher::store(const Store& store) {

@@ -4,6 +4,7 @@
 With BREVIS_LONG set more rounds of everything.
 """
 import contextlib
+import mmap
 import os
 import pathlib
 import random
@@ -295,6 +296,21 @@ def case_pushing_ends_with_the_mount():
         if how != "kill":
             expect_equal(mount.process.wait(5), 0, "exit code")
         harness.unmount_all()
+
+
+def case_mapped_files_are_pushed_whichever_way_they_are_copied():
+    folder, name, data = harness.packed_model("push-mapped", mib=64)
+    with Mount(folder, WORK / "mnt", foreground=True) as mount:
+        for block in (MIB, 16 * MIB):
+            offsets = list(range(0, len(data), block))
+            for order in (offsets, offsets[::-1]):
+                harness.drop_caches(mount.at / name)
+                before = mount.counters()["pushed_bytes"]
+                with open(mount.at / name, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+                    for offset in order:
+                        expect(mapped[offset:offset + block] == data[offset:offset + block], f"differs in the block at {offset}")
+                if block == MIB and order != offsets:
+                    expect(mount.counters()["pushed_bytes"] > before, "a reader who goes backwards is pushed nothing")
 
 
 if __name__ == "__main__":
