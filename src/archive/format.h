@@ -27,8 +27,10 @@ constexpr uint32_t kFeatureRelations = 1u << 4;  // a program uses `combine`, `p
 constexpr uint32_t kFeatureText = 1u << 5;       // a program uses the codec `text`
 constexpr uint32_t kFeatureContext = 1u << 6;    // a program uses `context`
 constexpr uint32_t kFeatureUpdate = 1u << 7;     // a program uses `update`
+constexpr uint32_t kFeatureLevels = 1u << 8;     // a program uses `levels`
 constexpr uint32_t kKnownFeatures = kFeatureRef | kFeatureOffset | kFeatureTranspose | kFeatureSelect |
-                                    kFeatureRelations | kFeatureText | kFeatureContext | kFeatureUpdate;
+                                    kFeatureRelations | kFeatureText | kFeatureContext | kFeatureUpdate |
+                                    kFeatureLevels;
 
 // Limits: beyond them a file is refused as corrupt before anything is allocated.
 constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 30;           // uncompressed; 100,000 tensors need 3 MB

@@ -116,6 +116,35 @@ std::vector<Expr> scans(const Stream& stream, Fields& fields, const Look& sample
   return out;
 }
 
+// Lists of the few words of each block, where the operator itself finds blocks that promise something.
+// They are seen in whole frames only, since blocks may be of many rows.
+Status add_levels(const Stream& stream, Fields& fields, uint64_t known, std::vector<Candidate>& out) {
+  constexpr uint64_t kFrames = 2;
+  if (stream.shape.size() < 2 || stream.width < 16) return {};
+  Look sample;
+  const uint64_t frame = std::min(fields.frame_words(), stream.words);
+  const uint64_t frames = std::min(kFrames, (stream.words + frame - 1) / frame);
+  for (uint64_t f = 0; f < frames; ++f) {
+    const uint64_t first = (stream.words - 1) / frame * (f + 1) / (frames + 1) * frame;
+    BREVIS_ASSIGN(const bits::ConstWords words,
+                  stream.at(first, std::min(frame, stream.words - first), sample.windows.emplace_back()));
+    sample.placed.push_back({first, words});
+  }
+  dsl::Target target{stream.width, stream.dtype, stream.words, stream.shape, sample.placed, nullptr};
+  target.histogram = &fields.histogram(0, fields.stats().top_bits());
+  std::vector<dsl::Proposal> proposals;
+  dsl::spec_of(dsl::OpId::levels).propose(target, proposals);
+  for (dsl::Proposal& proposal : proposals) {
+    const Expr structure{dsl::OpId::levels, std::move(proposal.params),
+                         std::vector<Expr>(4, {dsl::OpId::literal, {}, {}})};
+    auto candidate = price(structure, sample.placed, stream.words, known);
+    if (!candidate) continue;
+    known = candidate->cost;
+    out.push_back(std::move(*candidate));
+  }
+  return {};
+}
+
 bool moves_or_deals(dsl::OpId op) {
   return op == dsl::OpId::offset || op == dsl::OpId::select || op == dsl::OpId::context;
 }
@@ -223,7 +252,12 @@ Result<std::vector<Candidate>> known_candidates(const Stream& stream, Fields& fi
       unpriced.push_back(&structure.expr);
     }
   }
-  if (!plain) BREVIS_TRY(add_sampled(stream, fields, seen, std::move(unpriced), hints.zeros, options, out));
+  if (!plain) {
+    BREVIS_TRY(add_sampled(stream, fields, seen, std::move(unpriced), hints.zeros, options, out));
+    uint64_t known = UINT64_MAX;
+    for (const Candidate& candidate : out) known = std::min(known, candidate.cost);
+    BREVIS_TRY(add_levels(stream, fields, known, out));
+  }
   std::stable_sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) { return a.cost < b.cost; });
   return out;
 }

@@ -25,8 +25,9 @@ constexpr unsigned kWidths[] = {1, 2, 3, 5, 6, 7, 8, 9, 10, 15, 16, 17, 20, 24, 
 constexpr size_t kCounts[] = {0, 1, 2, 3, 7, 255, 4097};
 
 // Streams beyond test::kShapes that operators care about.
-enum class Extra { ramp, runs, zeros, floats, nans, pairs };
-constexpr Extra kExtras[] = {Extra::ramp, Extra::runs, Extra::zeros, Extra::floats, Extra::nans, Extra::pairs};
+enum class Extra { ramp, runs, zeros, floats, nans, pairs, levels };
+constexpr Extra kExtras[] = {Extra::ramp, Extra::runs,  Extra::zeros, Extra::floats,
+                             Extra::nans, Extra::pairs, Extra::levels};
 
 bits::OwnedWords make_extra(Extra extra, unsigned width, size_t count, uint64_t seed) {
   Random random(seed);
@@ -54,6 +55,12 @@ bits::OwnedWords make_extra(Extra extra, unsigned width, size_t count, uint64_t 
         break;
       }
       case Extra::pairs: word = i % 2 ? random.next() : 7; break;
+      case Extra::levels: {  // a few multiples of a step that lasts 200 words, signs at the top; at times anything
+        const uint64_t step = Random(seed + i / 200).next() & mask >> 1 >> width / 4;
+        word = step * random.below(1 + width / 4) ^ random.below(2) << (width - 1);
+        if (i / 200 % 7 == 3) word = random.next();
+        break;
+      }
     }
     last = word & mask;
     words.words().set(i, last);
@@ -107,6 +114,17 @@ std::vector<std::vector<uint64_t>> params_for(const OpSpec& spec, unsigned width
       }
       break;
     case OpId::combine: lists = {{0}, {1}, {2}, {3}}; break;
+    case OpId::levels:
+      for (uint64_t kind = 0; kind < spec.keywords.size(); ++kind)
+        for (const auto& [row, columns, rows] : std::vector<std::array<uint64_t, 3>>{{200, 200, 1},
+                                                                                     {200, 30, 1},
+                                                                                     {64, 1, 1u << 20},
+                                                                                     {100, 17, 7},
+                                                                                     {1, 1, 1},
+                                                                                     {5000, 5000, 3},
+                                                                                     {70, 70, 40}})
+          lists.push_back({kind, row, columns, rows});
+      break;
     case OpId::ramp: lists = {{250 & mask, 3 & mask}, {mask, mask}, {0, 0}}; break;
     default:
       lists = {{}, {0x5a5a5a5a5a5a5a5a & mask}};

@@ -124,3 +124,53 @@ class Context(Dealing):
             out.append(words.pop())
             levels.append(level(out[-1]))
         return out
+
+
+@operator(24, "levels")
+class Levels(Operator):
+    children, parameters, counts = 4, 4, 3
+
+    @staticmethod
+    def gate(node):
+        kind, row, columns, rows = node.parameters
+        if kind not in (0, 1):
+            raise Unsupported(f"levels kind {kind}")
+        need(1 <= columns <= row <= 1 << 20 and 1 <= rows <= 1 << 20, "levels: block")
+        need(-(-row // columns) <= 65536, "levels: blocks of a row")
+        return [16, node.width, 8, node.width]
+
+    @staticmethod
+    def lengths(node, n, m):
+        blocks, words, others = m
+        return [blocks, words, n - others, others]
+
+    @staticmethod
+    def run(node, frame, n, m, streams):
+        kind, row, columns, rows = node.parameters
+        top, mask = 1 << (node.width - 1), (1 << node.width) - 1
+        sizes, steps, places, others = (list(reversed(stream)) for stream in streams)
+        lists, out = {}, []
+        for i in range(frame.first, frame.first + n):
+            block = i // row // rows, i % row // columns
+            if block not in lists:
+                need(sizes, "levels: lists")
+                size, key, words = sizes.pop(), 0, {}
+                need(size <= 256 and size <= len(steps), "levels: size of a list")
+                keys = []
+                for _ in range(size):
+                    key = (key + steps.pop()) & mask
+                    keys.append(key)
+                if kind == 1:
+                    first = 128 - sum(key < top for key in keys)
+                    words = [key ^ top if key & top else ~key & mask for key in keys]
+                else:
+                    first, words = 0, keys
+                lists[block] = {(first + j) % 256: word for j, word in enumerate(words)} if size else None
+            if lists[block] is None:
+                need(others, "levels: words without a list")
+                out.append(others.pop())
+            else:
+                need(places and places[-1] in lists[block], "levels: a place outside its list")
+                out.append(lists[block][places.pop()])
+        need(not (sizes or steps or places or others), "levels: more than the blocks need")
+        return out

@@ -123,6 +123,7 @@ class Maker {
       case OpId::combine:
       case OpId::patch:
       case OpId::update:
+      case OpId::levels:
       case OpId::zeros: return true;
       default: return false;
     }
@@ -189,6 +190,11 @@ class Maker {
       case OpId::ramp: params = {word(width), word(width)}; return 0;
       case OpId::combine: params = {rng_.below(spec.keywords.size())}; return 2;
       case OpId::patch: return 3;
+      case OpId::levels: {
+        const uint64_t row = 1 + rng_.below(rng_.below(2) ? 9 : 900);
+        params = {rng_.below(spec.keywords.size()), row, 1 + rng_.below(row), 1 + rng_.below(rng_.below(2) ? 3 : 500)};
+        return 4;
+      }
       case OpId::update:
         params = {rng_.below(spec.keywords.size()), rng_.below(width), 2 + rng_.below(std::min(width, 16u))};
         return 5;
