@@ -10,11 +10,14 @@ namespace {
 constexpr size_t kMostSiblings = 3;  // programs that searches found, tried on like streams
 
 bool has_like(const RecordPlan& plan) { return plan.kind == archive::SegmentKind::tensor && !plan.bundle; }
+uint64_t row_of(const RecordPlan& plan) { return plan.shape.empty() ? 1 : plan.shape.back(); }
 unsigned size_class(const RecordPlan& plan) { return static_cast<unsigned>(std::bit_width(plan.bytes())); }
 
 }  // namespace
 
-void Sharing::Siblings::add(const synth::Sibling& sibling) {
+void Sharing::Siblings::add(const synth::Sibling& sibling, uint64_t of_row) {
+  if (row != of_row) found.clear();
+  row = of_row;
   std::erase_if(found, [&](const synth::Sibling& other) { return other.expr == sibling.expr; });
   found.insert(found.begin(), sibling);
   if (found.size() > kMostSiblings) found.pop_back();
@@ -31,7 +34,8 @@ void Sharing::tell(const RecordPlan& plan, synth::ChooseOptions& options) const 
                                                               : nullptr;
   if (like != nullptr) {
     options.siblings = like->found;
-    options.siblings_decide = like->found.front().thorough;
+    // What stands on rows of another length has to be looked for anew.
+    options.siblings_decide = like->found.front().thorough && like->row == row_of(plan);
   }
   if (const auto kin = kin_.find({plan.dtype, plan.role, plan.shape.size()}); kin != kin_.end())
     options.kin = kin->second;
@@ -41,8 +45,8 @@ void Sharing::learn(const RecordPlan& plan, const synth::Choice& choice) {
   if (!has_like(plan)) return;
   const Key key{plan.dtype, plan.role, size_class(plan)};
   if (choice.sibling) {
-    siblings_by_shape_[{plan.dtype, plan.shape}].add(*choice.sibling);
-    siblings_by_role_[key].add(*choice.sibling);
+    siblings_by_shape_[{plan.dtype, plan.shape}].add(*choice.sibling, row_of(plan));
+    siblings_by_role_[key].add(*choice.sibling, row_of(plan));
   }
   if (choice.mate) mates_.insert_or_assign(key, *choice.mate);
   if (!choice.frame_words.empty() && (choice.kin || !choice.shared))

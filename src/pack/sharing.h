@@ -22,8 +22,9 @@ class Sharing {
 
  private:
   struct Siblings {
-    std::vector<synth::Sibling> found;  // the last one first
-    void add(const synth::Sibling& sibling);
+    std::vector<synth::Sibling> found;  // the last one first, all of streams with rows of one length
+    uint64_t row = 0;
+    void add(const synth::Sibling& sibling, uint64_t of_row);
   };
   using Key = std::tuple<Dtype, std::string, unsigned>;  // dtype, role and log2 of the bytes
   using ShapeKey = std::tuple<Dtype, std::vector<uint64_t>>;

@@ -222,7 +222,10 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   }
   const TrainWhole train = [&](const Expr& expr) { return train_whole(stream, fields, expr, options); };
   if (!plain && options.siblings_decide && options.search && !options.wanted) {
-    BREVIS_ASSIGN(auto choice, like_sibling(stream, frame_words, options.siblings, *options.search, train));
+    // What statistics alone make of the words has to be beaten: a sibling's program may suit nothing here.
+    const std::vector<Structure> counted = known_good(stream.dtype, fields, 1, kNoHints);
+    const uint64_t limit = counted.empty() ? UINT64_MAX : counted.front().cost.value_or(UINT64_MAX);
+    BREVIS_ASSIGN(auto choice, like_sibling(stream, frame_words, options.siblings, limit, *options.search, train));
     if (choice) return std::move(*choice);
   }
   std::vector<Candidate> candidates;

@@ -218,8 +218,8 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known
 }
 
 Result<std::optional<Choice>> like_sibling(const Stream& stream, uint64_t frame_words,
-                                           std::span<const Sibling> siblings, const SearchOptions& given,
-                                           const TrainWhole& train) {
+                                           std::span<const Sibling> siblings, uint64_t limit,
+                                           const SearchOptions& given, const TrainWhole& train) {
   if (siblings.empty()) return std::optional<Choice>{};
   SearchOptions options = given;
   const Effort whole = thorough_effort(*given.effort, frame_words);
@@ -227,7 +227,7 @@ Result<std::optional<Choice>> like_sibling(const Stream& stream, uint64_t frame_
   BREVIS_ASSIGN(const Drawn drawn, draw_sample(stream, frame_words, *options.effort));
   TargetPool pool = pool_for(stream, frame_words, drawn, options);
   const Sibling* best = nullptr;
-  uint64_t least = UINT64_MAX;
+  uint64_t least = limit;
   for (const Sibling& sibling : siblings) {
     const auto cost = pool.score(TargetPool::kRoot, sibling.expr);
     if (!cost || *cost >= least) continue;

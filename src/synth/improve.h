@@ -32,10 +32,11 @@ struct Known {
 Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known& known, const SearchOptions& options,
                          const TrainWhole& train);
 
-// The best program of like streams with tables of this stream's own, where it saves about as much here as it did there.
+// The best program of like streams with tables of this stream's own, where it saves about as much here as it did there
+// and costs less than `limit`.
 Result<std::optional<Choice>> like_sibling(const Stream& stream, uint64_t frame_words,
-                                           std::span<const Sibling> siblings, const SearchOptions& options,
-                                           const TrainWhole& train);
+                                           std::span<const Sibling> siblings, uint64_t limit,
+                                           const SearchOptions& options, const TrainWhole& train);
 
 // Searches a sample of the stream and counts what won.
 Status learn(const Stream& stream, uint64_t frame_words, const SearchOptions& options, Prior& prior);

@@ -144,6 +144,34 @@ TEST_CASE("structured: few levels times a scale a row, kept in halves, by the us
   CHECK(packed.bytes < 1024 * 1024 * 4.2 / 8);  // 4 bits each and the levels of the rows
 }
 
+TEST_CASE("structured: what suits the rows of one tensor is not taken for another of the same size") {
+  std::vector<TensorSpec> specs;
+  Rng rng(13);
+  const std::vector<std::vector<uint64_t>> shapes = {{512, 1024}, {1024, 512}, {512, 1024}, {1024, 512}};
+  size_t words = 0;
+  for (const auto& shape : shapes) {
+    std::vector<uint16_t> tensor;
+    for (uint64_t r = 0; r < shape[0]; ++r) {
+      const double scale = 0.01 * std::exp(rng.gaussian());
+      for (uint64_t c = 0; c < shape[1]; ++c)
+        tensor.push_back(
+            static_cast<uint16_t>(to_float_word(Dtype::BF16, scale * (static_cast<double>(rng.below(16)) - 8))));
+    }
+    words += tensor.size();
+    specs.push_back(flat_tensor(std::to_string(specs.size()) + ".weight", Dtype::BF16, bytes_of(tensor)));
+    specs.back().shape = shape;
+  }
+  const TempDir dir;
+  write_file(dir / "m.safetensors", safetensors_bytes(specs));
+  PackOptions options;
+  options.sources = {dir / "m.safetensors"};
+  options.target = dir / "m.brv";
+  const auto report = pack_files(options);
+  REQUIRE(report);
+  REQUIRE(report->first_error() == nullptr);
+  CHECK(static_cast<double>(report->files.front().bytes_out) < static_cast<double>(words) * 4.4 / 8);
+}
+
 TEST_CASE("structured: smooth curves, a column each, cost a few bits a word, and like tensors share what was found") {
   // Values that drift along the rows, rounded: each difference is one that stood above, or near it.
   std::vector<TensorSpec> specs;
