@@ -109,7 +109,7 @@ Status run_typed(const NodeArgs& args, std::span<const bits::ConstWords> in, std
   const std::span<const uint16_t> sizes = in[0].as<uint16_t>();
   const std::span<const T> steps = in[1].as<T>(), others = in[3].as<T>();
   const uint8_t* places = in[2].as<uint8_t>().data();
-  std::vector<T> lists(steps.size() + kMostLevels);  // no place is outside, whatever it is
+  std::vector<T> lists(steps.size());
   std::vector<Open> blocks(grid.across());
   size_t size_at = 0, step_at = 0, other_at = 0;
   std::string_view fault;
@@ -135,16 +135,13 @@ Status run_typed(const NodeArgs& args, std::span<const bits::ConstWords> in, std
       return true;
     }
     if (words > in[2].count - (at - other_at)) return fault = "fewer places than words", false;
-    const T* list = lists.data() + block.start;
     const uint8_t* from = places + (at - other_at);
+    uint8_t last = 0;  // apart from the look-ups, so that it goes by vectors
+    for (size_t i = 0; i < words; ++i) last = std::max(last, static_cast<uint8_t>(from[i] - block.first));
+    if (last >= block.size) return fault = "a place is outside its list", false;
+    const T* list = lists.data() + block.start;
     T* to = out.data() + at;
-    unsigned outside = 0;
-    for (size_t i = 0; i < words; ++i) {
-      const auto place = static_cast<uint8_t>(from[i] - block.first);
-      outside |= place >= block.size;
-      to[i] = list[place];
-    }
-    if (outside != 0) return fault = "a place is outside its list", false;
+    for (size_t i = 0; i < words; ++i) to[i] = list[from[i] - block.first];
     return true;
   });
   if (fault.empty() && (size_at != sizes.size() || step_at != steps.size() || other_at != others.size()))
