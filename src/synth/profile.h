@@ -67,7 +67,7 @@ class Budget {
   bool take_thorough() { return thorough_ != 0 && thorough_-- != 0; }
 
  private:
-  static constexpr uint64_t kFruitlessOf = 4;
+  static constexpr uint64_t kFruitlessOf = 2;
   uint64_t rate_, bonus_, left_, thorough_;
 };
 
