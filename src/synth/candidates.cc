@@ -116,8 +116,8 @@ std::vector<Expr> scans(const Stream& stream, Fields& fields, const Look& sample
   return out;
 }
 
-// Lists of the few words of each block, where the operator itself finds blocks that promise something.
-// They are seen in whole frames only, since blocks may be of many rows.
+// Lists of the few words of each block, where the operator itself finds blocks that promise something. They are seen in
+// whole frames only, since blocks may be of many rows.
 Status add_levels(const Stream& stream, Fields& fields, uint64_t known, std::vector<Candidate>& out) {
   constexpr uint64_t kFrames = 2;
   if (stream.shape.size() < 2 || stream.width < 16) return {};

@@ -210,7 +210,8 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known
   out.trace = std::move(searched.trace);
   BREVIS_TRY(rerank(stream, pool, searched.best, known, known_cost, proved, options, train, out));
   std::erase_if(usual, [&](const Found& found) { return has(searched.best, found.expr); });
-  for (Found& found : usual) found.cost = pool.score(TargetPool::kRoot, found.expr).value_or(UINT64_MAX);
+  for (Found& found : usual) found.cost = pool.score(TargetPool::kRoot, found.expr).value_or(UINT64_MAX / 2);
+  std::stable_sort(usual.begin(), usual.end(), [](const Found& a, const Found& b) { return a.cost < b.cost; });
   BREVIS_TRY(rerank(stream, pool, usual, known, known_cost, proved, options, train, out));
   if (out.choice) out.choice->sibling->thorough = thorough;
   options.budget->found(out.choice.has_value());
