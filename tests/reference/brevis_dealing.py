@@ -162,10 +162,11 @@ class Levels(Operator):
                     keys.append(key)
                 if kind == 1:
                     first = 128 - sum(key < top for key in keys)
+                    need(0 <= first and first + size <= 256, "levels: sides of a list")
                     words = [key ^ top if key & top else ~key & mask for key in keys]
                 else:
                     first, words = 0, keys
-                lists[block] = {(first + j) % 256: word for j, word in enumerate(words)} if size else None
+                lists[block] = {first + j: word for j, word in enumerate(words)} if size else None
             if lists[block] is None:
                 need(others, "levels: words without a list")
                 out.append(others.pop())

@@ -13,7 +13,8 @@
 //           order of their first words.
 // Word:     a block whose S is 0 takes its words from W. S = s otherwise: its list is made of the next s words of L,
 //           which are steps in the order of the list, the first one from 0; its words are looked up by I.
-// Refused:  s > 256; places outside a list; streams that are too short or that are not used up.
+// Refused:  s > 256; of a `signed` list more than 128 words with or without the top bit; places outside a list; streams
+// that are too short or that are not used up.
 #include <algorithm>
 #include <array>
 
@@ -73,6 +74,9 @@ struct Order {
   T top, mask;
 };
 
+// Whether places from the middle outwards reach all words of a list, so many of which have a sign.
+bool fits_both_sides(size_t below, size_t size) { return below <= kMiddle && size - below <= kMostLevels - kMiddle; }
+
 Result<std::vector<uint8_t>> child_widths(const Node& node, size_t arity) {
   BREVIS_TRY(expect_params(node, 4));
   BREVIS_TRY(expect_arity(arity, 4));
@@ -120,12 +124,14 @@ Status run_typed(const NodeArgs& args, std::span<const bits::ConstWords> in, std
       block = {band, static_cast<uint32_t>(step_at), sizes[size_at++], 0};
       if (block.size > kMostLevels || block.size > steps.size() - step_at) return fault = "a list is too long", false;
       T key = 0;
-      unsigned below = 0;
+      size_t below = 0;
       for (size_t i = 0; i < block.size; ++i, ++step_at) {
         key = static_cast<T>((key + steps[step_at]) & order.mask);
         below += order.below_middle(key);
         lists[step_at] = order.word_of(key);
       }
+      // So that places never wrap around: what is looked up below lies between the first and the last.
+      if (grid.is_signed && !fits_both_sides(below, block.size)) return fault = "a list has too many of a sign", false;
       block.first = static_cast<uint8_t>(grid.is_signed ? kMiddle - below : 0);
     }
     if (block.size == 0) {
@@ -269,7 +275,7 @@ class Inverter {
     std::sort(sorted.begin(), sorted.end());
     const auto below = static_cast<size_t>(std::count_if(
         sorted.begin(), sorted.end(), [&](const auto& level) { return order_.below_middle(level.first); }));
-    if (grid_.is_signed && (below > kMiddle || sorted.size() - below > kMostLevels - kMiddle)) return false;
+    if (grid_.is_signed && !fits_both_sides(below, sorted.size())) return false;
     std::array<uint8_t, kMostLevels> place_of{};
     T last = 0;
     for (size_t i = 0; i < sorted.size(); ++i) {
