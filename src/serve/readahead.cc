@@ -49,7 +49,9 @@ bool within(uint64_t at, uint64_t low, uint64_t high, uint64_t slack) {
 // Which way the request goes on with the stream; 0: nothing new of it; kOther: not at all.
 int Streams::direction_of(const Stream& stream, Range request) {
   const uint64_t slack = slack_of(request);
-  const bool young = stream.requests<kYoung, rises = stream.direction> 0, falls = stream.direction < 0;
+  const bool young = stream.requests < kYoung;
+  const bool rises = stream.direction > 0;
+  const bool falls = stream.direction < 0;
   const uint64_t top = rises ? std::max(stream.high, stream.ahead) + stream.block : stream.high;
   uint64_t bottom = falls ? std::min(stream.low, stream.ahead) : stream.low;
   bottom -= falls ? std::min(bottom, stream.block) : 0;

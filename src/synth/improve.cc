@@ -195,9 +195,6 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known
     return search(pool, *options.grammar, *options.prior, incumbents, limits);
   };
   std::vector<Found> usual;
-  const auto has = [](const std::vector<Found>& some, const dsl::Expr& expr) {
-    return std::any_of(some.begin(), some.end(), [&](const Found& found) { return found.expr == expr; });
-  };
   if (effort.lambda != kLambdaOne) {
     // Where time hardly counts a search takes other turns, not always better ones: it goes the usual way first, and
     // most of what that finds out is of use on the other.
@@ -209,7 +206,10 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known
   if (!thorough) options.budget->spend(pool.work());
   out.trace = std::move(searched.trace);
   BREVIS_TRY(rerank(stream, pool, searched.best, known, known_cost, proved, options, train, out));
-  std::erase_if(usual, [&](const Found& found) { return has(searched.best, found.expr); });
+  std::erase_if(usual, [&](const Found& found) {
+    return std::any_of(searched.best.begin(), searched.best.end(),
+                       [&](const Found& f) { return f.expr == found.expr; });
+  });
   for (Found& found : usual) found.cost = pool.score(TargetPool::kRoot, found.expr).value_or(UINT64_MAX / 2);
   std::stable_sort(usual.begin(), usual.end(), [](const Found& a, const Found& b) { return a.cost < b.cost; });
   BREVIS_TRY(rerank(stream, pool, usual, known, known_cost, proved, options, train, out));

@@ -35,7 +35,7 @@ def without():
 
 
 def pack(program, arguments, paths):
-    command = [program, "--dry-run", "--json", "--digest", "none", "--no-verify", *arguments]
+    command = [program, "-j1", "--dry-run", "--json", "--digest", "none", "--no-verify", *arguments]
     size, seconds, planning = {}, 0.0, 0.0
     for path in paths:
         done = subprocess.run([*command, str(path), "-o", "/dev/null/x.brv"], capture_output=True, text=True)
