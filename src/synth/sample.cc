@@ -12,12 +12,11 @@ namespace {
 constexpr uint64_t kRowsAtLeast = 4;  // of a window, where rows are short enough
 constexpr uint64_t kRowsUpTo = 4;     // times the usual window
 
-constexpr uint64_t kRepeatWords = 2048;  // of a window, for strings that recur
-constexpr uint64_t kOrderWords = 1024;   // of a window, for closeness
-constexpr uint64_t kOrderPairs = 512;    // of a window
-constexpr uint64_t kOrderWindows = 4;    // evenly among those drawn
-constexpr uint64_t kCloserOf = 32;       // closer by one bit in so many
-constexpr uint64_t kLeastPairs = 256;    // fewer say nothing
+constexpr uint64_t kOrderWords = 1024;  // of a window, for closeness
+constexpr uint64_t kOrderPairs = 512;   // of a window
+constexpr uint64_t kOrderWindows = 4;   // evenly among those drawn
+constexpr uint64_t kCloserOf = 32;      // closer by one bit in so many
+constexpr uint64_t kLeastPairs = 256;   // fewer say nothing
 
 // Bit lengths of differences to the word `stride` before.
 struct Spread {
@@ -50,8 +49,7 @@ bool close_at(std::span<const bits::ConstWords> windows, size_t stride, const Sp
 
 bool shows_order(const Stream& stream, const Drawn& drawn) {
   std::vector<bits::ConstWords> views, looked;
-  for (const dsl::Window& window : drawn.windows)
-    views.push_back(window.words.part(0, std::min<uint64_t>(window.words.count, kRepeatWords)));
+  for (const dsl::Window& window : drawn.windows) views.push_back(window.words);
   if (repeats_itself(views)) return true;
   std::vector<size_t> strides{1, 2, 3, 4};
   uint64_t product = 1;
