@@ -218,12 +218,16 @@ uint64_t zstd_cost(std::span<const bits::ConstWords> frames, uint64_t limit, Zst
   // What is stored saves a few hundredths more than the nearer run, so that where it matters it has to be asked.
   const size_t each = std::max<size_t>(1, kNearBytes / frames.size() / frames.front().lane());
   const uint64_t part = run_bytes(codec::zstd_fast_size, frames, each);
-  const auto expected = [&](size_t (*run)(bits::ConstWords)) {
-    return cost(static_cast<uint64_t>(static_cast<unsigned __int128>(all) * run_bytes(run, frames, each) / part));
+  const auto expected = [&](uint64_t of_part) {
+    return cost(static_cast<uint64_t>(static_cast<unsigned __int128>(all) * of_part / part));
   };
-  const uint64_t near = expected(codec::zstd_near_size);
+  uint64_t plain = 0;
+  for (const auto& frame : frames) plain += frame.part(0, std::min(each, frame.count)).bytes();
+  const uint64_t near_part = run_bytes(codec::zstd_near_size, frames, each);
+  if (limit != kNever && near_part >= plain) return kNever;  // the usual run would find nothing, either
+  const uint64_t near = expected(near_part);
   if (near - near / kNearOf >= limit) return kNever;
-  const uint64_t usual = expected(codec::zstd_usual_size);
+  const uint64_t usual = expected(run_bytes(codec::zstd_usual_size, frames, each));
   return usual < limit ? usual : kNever;
 }
 
