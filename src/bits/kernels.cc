@@ -30,6 +30,7 @@ constexpr std::array kVariants = {
               fill_scalar_fit(table);
               fill_scalar_deal(table);
               fill_scalar_classes(table);
+              fill_scalar_scale(table);
               fill_scalar_combine(table);
             }},
 #if defined(__x86_64__)
@@ -41,6 +42,7 @@ constexpr std::array kVariants = {
               fill_avx2_several(table);
               fill_avx2_join(table);
               fill_avx2_classes(table);
+              fill_avx2_scale(table);
               fill_avx2_combine(table);
             }},
     Variant{"avx512", cpu_has_avx512,
@@ -53,6 +55,7 @@ constexpr std::array kVariants = {
               fill_avx512_several(table);
               fill_avx512_join(table);
               fill_avx512_classes(table);
+              fill_avx512_scale(table);
               fill_avx512_combine(table);
             }},
     Variant{"avx512", cpu_permutes_pairs,

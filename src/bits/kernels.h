@@ -187,6 +187,10 @@ struct LevelJoin {
 
 enum class Combine : uint8_t;  // combine.h
 
+// What scale_levels rounds to.
+enum class ScaledFloat : uint8_t { f32, bf16, f16 };
+constexpr size_t kScaledLevels = 512;
+
 constexpr size_t kSymbolSlack = 64;
 constexpr unsigned kTermSumBits = 20;  // of a term, the number of words above
 
@@ -245,6 +249,11 @@ struct Kernels {
   bool (*join_levels[3])(const LevelJoin& join, const DealHands& hands, uint8_t* out, size_t count);
   // How often each of 0 .. kHands - 1 occurs among so many bytes, all below kHands.
   void (*count_classes)(const uint8_t* classes, size_t count, size_t* counts);
+
+  // Word i is levels[places[i]] * scales[i], rounded to F32, then to the type (by ScaledFloat), to the nearest with
+  // ties to even. Of kScaledLevels levels, whatever the places. Products are zero or normal numbers of F32. Aligned
+  // words.
+  void (*scale_levels[3])(const uint16_t* places, const float* levels, const float* scales, void* out, size_t count);
 
   // combine() of combine.h.
   void (*combine)(Combine f, bool folded, ConstWords p, ConstWords q, Words out);
@@ -311,6 +320,7 @@ void fill_scalar_offset(Kernels& table);
 void fill_scalar_fit(Kernels& table);
 void fill_scalar_deal(Kernels& table);
 void fill_scalar_classes(Kernels& table);
+void fill_scalar_scale(Kernels& table);
 void fill_scalar_combine(Kernels& table);
 bool cpu_has_avx2();
 void fill_avx2(Kernels& table);
@@ -320,6 +330,7 @@ void fill_avx2_fit(Kernels& table);
 void fill_avx2_several(Kernels& table);
 void fill_avx2_join(Kernels& table);
 void fill_avx2_classes(Kernels& table);
+void fill_avx2_scale(Kernels& table);
 void fill_avx2_combine(Kernels& table);
 void fill_avx2_rans(Kernels& table);
 void fill_avx2_huffman(Kernels& table);
@@ -337,6 +348,7 @@ bool cpu_permutes_pairs();
 void fill_avx512_pairs(Kernels& table);
 void fill_avx512_pairs_several(Kernels& table);
 void fill_avx512_classes(Kernels& table);
+void fill_avx512_scale(Kernels& table);
 void fill_avx512_combine(Kernels& table);
 void fill_avx512_rans(Kernels& table);
 void fill_avx512_symbols(Kernels& table);
