@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <array>
 
+#include "dsl/ops/blocks.h"
 #include "dsl/ops/gate.h"
 #include "dsl/ops/sample.h"
 #include "dsl/verify.h"
@@ -27,40 +28,14 @@ namespace {
 
 constexpr std::string_view kKinds[] = {"plain", "signed"};
 constexpr uint64_t kSigned = 1;
-constexpr uint64_t kMaxSide = uint64_t{1} << kPositionBits;
-constexpr size_t kMostAcross = 65536;  // each is kept in mind while a frame is read
 constexpr size_t kMostLevels = 256;
 constexpr unsigned kMiddle = 128;  // the place of the first word without a sign
 
-struct Grid {
+struct Grid : Blocks {
   explicit Grid(const Node& node)
-      : is_signed(node.params[0] == kSigned), row(node.params[1]), columns(node.params[2]), rows(node.params[3]) {}
-  size_t across() const { return static_cast<size_t>((row + columns - 1) / columns); }
+      : Blocks{node.params[1], node.params[2], node.params[3]}, is_signed(node.params[0] == kSigned) {}
   bool is_signed;
-  uint64_t row, columns, rows;
 };
-
-// Calls f(band, block across, first word in the frame, words) for the stretches of `n` words from `position` on that
-// lie in one row of one block; bands are counted from 1. Ends when f says false.
-template <class F>
-void for_stretches(const Grid& grid, uint64_t position, size_t n, F&& f) {
-  uint64_t column = position % grid.row, left = grid.rows - position / grid.row % grid.rows;  // rows of the band
-  uint32_t band = 1;
-  for (size_t at = 0; at < n;) {
-    uint64_t block = column / grid.columns, end = std::min(grid.row, (block + 1) * grid.columns);
-    for (; at < n && column < grid.row; column = end, end = std::min(grid.row, end + grid.columns), ++block) {
-      const auto words = static_cast<size_t>(std::min<uint64_t>(end - column, n - at));
-      if (!f(band, static_cast<size_t>(block), at, words)) return;
-      at += words;
-      if (at == n) return;
-    }
-    column = 0;
-    if (--left == 0) {
-      left = grid.rows;
-      ++band;
-    }
-  }
-}
 
 // Words in the order of lists, and back.
 template <class T>
@@ -80,11 +55,7 @@ bool fits_both_sides(size_t below, size_t size) { return below <= kMiddle && siz
 Result<std::vector<uint8_t>> child_widths(const Node& node, size_t arity) {
   BREVIS_TRY(expect_params(node, 4));
   BREVIS_TRY(expect_arity(arity, 4));
-  const Grid grid(node);
-  if (grid.row == 0 || grid.row > kMaxSide) return gate_error("rows have 1 to 2^20 words");
-  if (grid.columns == 0 || grid.columns > grid.row) return gate_error("blocks have 1 to as many columns as rows");
-  if (grid.rows == 0 || grid.rows > kMaxSide) return gate_error("blocks have 1 to 2^20 rows");
-  if (grid.across() > kMostAcross) return gate_error("rows have at most 65,536 blocks");
+  BREVIS_TRY(check_blocks(Grid(node)));
   return std::vector<uint8_t>{16, node.width, 8, node.width};
 }
 
@@ -195,26 +166,11 @@ template <class T>
 class Inverter {
  public:
   Inverter(const NodeArgs& args, std::span<const T> target)
-      : grid_(args.node),
-        order_(args.node.width, grid_.is_signed),
-        position_(args.position),
-        target_(target),
-        blocks_(grid_.across()) {}
+      : grid_(args.node), order_(args.node.width, grid_.is_signed), position_(args.position), target_(target) {}
 
   void invert() {
-    // Stretches of a band: first all are gathered by block, then blocks get their lists, then places are put in order.
-    std::vector<Stretch> band;
-    uint32_t number = 1;
-    for_stretches(grid_, position_, target_.size(), [&](uint32_t of, size_t across, size_t at, size_t words) {
-      if (of != number) {
-        take(band);
-        band.clear();
-        number = of;
-      }
-      band.push_back({across, at, words});
-      return true;
-    });
-    take(band);
+    for_bands(grid_, position_, target_.size(),
+              [&](std::span<const Stretch> stretches, std::span<const BlockWords> blocks) { take(stretches, blocks); });
   }
 
   std::vector<uint16_t> sizes;
@@ -222,52 +178,28 @@ class Inverter {
   std::vector<uint8_t> places;
 
  private:
-  struct Stretch {
-    size_t across, at, words;
-  };
-  struct Block {
-    size_t words = 0, at = 0;  // in keys_
-    bool listed = false;
-  };
-
-  void take(const std::vector<Stretch>& band) {
-    std::vector<size_t> met;
-    for (const Stretch& stretch : band) {
-      if (blocks_[stretch.across].words == 0) met.push_back(stretch.across);
-      blocks_[stretch.across].words += stretch.words;
+  // Blocks get their lists one by one, then places are put in order.
+  void take(std::span<const Stretch> stretches, std::span<const BlockWords> blocks) {
+    keys_.resize(blocks.back().at + blocks.back().words);
+    placed_.resize(keys_.size());
+    for (const Stretch& stretch : stretches)
+      for (size_t i = 0; i < stretch.words; ++i) keys_[stretch.to + i] = order_.key_of(target_[stretch.at + i]);
+    for (const BlockWords& block : blocks) {
+      listed_[block.across] = list(block);
+      if (!listed_[block.across]) sizes.push_back(0);
     }
-    size_t sum = 0;
-    for (const size_t across : met) {
-      blocks_[across].at = sum;
-      sum += blocks_[across].words;
-    }
-    keys_.resize(sum);
-    placed_.resize(sum);
-    for (const Stretch& stretch : band) {
-      size_t& at = blocks_[stretch.across].at;
-      for (size_t i = 0; i < stretch.words; ++i) keys_[at++] = order_.key_of(target_[stretch.at + i]);
-    }
-    for (const size_t across : met) {
-      Block& block = blocks_[across];
-      block.at -= block.words;
-      block.listed = list(block);
-      if (!block.listed) sizes.push_back(0);
-    }
-    for (const Stretch& stretch : band) {
-      Block& block = blocks_[stretch.across];
-      if (block.listed)
-        places.insert(places.end(), placed_.begin() + static_cast<ptrdiff_t>(block.at),
-                      placed_.begin() + static_cast<ptrdiff_t>(block.at + stretch.words));
+    for (const Stretch& stretch : stretches) {
+      if (listed_[stretch.across])
+        places.insert(places.end(), placed_.begin() + static_cast<ptrdiff_t>(stretch.to),
+                      placed_.begin() + static_cast<ptrdiff_t>(stretch.to + stretch.words));
       else
         others.insert(others.end(), target_.begin() + static_cast<ptrdiff_t>(stretch.at),
                       target_.begin() + static_cast<ptrdiff_t>(stretch.at + stretch.words));
-      block.at += stretch.words;
     }
-    for (const size_t across : met) blocks_[across] = {};
   }
 
   // False: a list would not fit, or would not be worth it.
-  bool list(const Block& block) {
+  bool list(const BlockWords& block) {
     if (!levels_.gather(std::span<const T>(keys_).subspan(block.at, block.words), which_)) return false;
     std::vector<std::pair<T, uint16_t>> sorted;
     for (const T key : levels_.levels()) sorted.emplace_back(key, static_cast<uint16_t>(sorted.size()));
@@ -292,7 +224,7 @@ class Inverter {
   const Order<T> order_;
   const uint64_t position_;
   const std::span<const T> target_;
-  std::vector<Block> blocks_;
+  std::vector<uint8_t> listed_ = std::vector<uint8_t>(grid_.across());  // by block across, in this band
   Levels<T> levels_;
   std::vector<T> keys_;
   std::vector<uint8_t> placed_;
@@ -402,15 +334,15 @@ void propose(const Target& target, std::vector<Proposal>& out) {
   std::vector<std::array<uint64_t, 3>> grids;
   uint64_t row = 1;
   for (size_t k = target.shape.size(); k-- > 1;) {
-    if (target.shape[k] == 0 || row > kMaxSide / target.shape[k]) break;
+    if (target.shape[k] == 0 || row > Blocks::kMaxSide / target.shape[k]) break;
     row *= target.shape[k];
     if (row < kLeastRow) continue;
     grids.push_back({row, row, 1});
     for (const uint64_t part : {32, 64, 128})
-      if (row > part && row % part == 0 && row / part <= kMostAcross) grids.push_back({row, part, 1});
+      if (row > part && row % part == 0 && row / part <= Blocks::kMostAcross) grids.push_back({row, part, 1});
     if (k + 1 != target.shape.size()) continue;
     if (row > 128) grids.push_back({row, 128, 128});
-    if (row <= kMostColumns) grids.push_back({row, 1, kMaxSide});
+    if (row <= kMostColumns) grids.push_back({row, 1, Blocks::kMaxSide});
   }
   bits::visit_lane(target.width, [&]<class T>(T) {
     if (!recurs_nearby<T>(target, target.shape.back())) return;
