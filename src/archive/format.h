@@ -19,18 +19,19 @@ constexpr uint64_t kHeaderBytes = 64;
 constexpr uint64_t kFooterBytes = 32;
 
 // Required-feature bits: a reader refuses an archive with a bit it does not know.
-constexpr uint32_t kFeatureRef = 1u << 0;        // a program uses `ref` within the file
-constexpr uint32_t kFeatureOffset = 1u << 1;     // a program uses `offset`
-constexpr uint32_t kFeatureTranspose = 1u << 2;  // a program uses `transpose`
-constexpr uint32_t kFeatureSelect = 1u << 3;     // a program uses `select`
-constexpr uint32_t kFeatureRelations = 1u << 4;  // a program uses `combine`, `patch` or `base`
-constexpr uint32_t kFeatureText = 1u << 5;       // a program uses the codec `text`
-constexpr uint32_t kFeatureContext = 1u << 6;    // a program uses `context`
-constexpr uint32_t kFeatureUpdate = 1u << 7;     // a program uses `update`
-constexpr uint32_t kFeatureLevels = 1u << 8;     // a program uses `levels`
+constexpr uint32_t kFeatureRef = 1u << 0;         // a program uses `ref` within the file
+constexpr uint32_t kFeatureOffset = 1u << 1;      // a program uses `offset`
+constexpr uint32_t kFeatureTranspose = 1u << 2;   // a program uses `transpose`
+constexpr uint32_t kFeatureSelect = 1u << 3;      // a program uses `select`
+constexpr uint32_t kFeatureRelations = 1u << 4;   // a program uses `combine`, `patch` or `base`
+constexpr uint32_t kFeatureText = 1u << 5;        // a program uses the codec `text`
+constexpr uint32_t kFeatureContext = 1u << 6;     // a program uses `context`
+constexpr uint32_t kFeatureUpdate = 1u << 7;      // a program uses `update`
+constexpr uint32_t kFeatureLevels = 1u << 8;      // a program uses `levels`
+constexpr uint32_t kFeatureDequantise = 1u << 9;  // a program uses `dequantise`
 constexpr uint32_t kKnownFeatures = kFeatureRef | kFeatureOffset | kFeatureTranspose | kFeatureSelect |
                                     kFeatureRelations | kFeatureText | kFeatureContext | kFeatureUpdate |
-                                    kFeatureLevels;
+                                    kFeatureLevels | kFeatureDequantise;
 
 // Limits: beyond them a file is refused as corrupt before anything is allocated.
 constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 30;           // uncompressed; 100,000 tensors need 3 MB

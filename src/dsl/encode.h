@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "dsl/exec.h"
+#include "dsl/inversions.h"
 
 namespace brevis::dsl {
 
@@ -35,8 +36,10 @@ using FrameWords = std::function<Result<bits::ConstWords>(uint64_t frame)>;
 
 // The stored tables of a region's slots (index = slot number; slots of other regions stay empty), chosen from the given
 // frames. nullopt: the program cannot express the stream, or a codec cannot serve it. `frame_words` gives positions.
+// `inversions`: of this very stream, for the next call.
 Result<std::optional<std::vector<ByteVector>>> train(const Program& program, uint32_t region, uint64_t frames,
-                                                     uint64_t frame_words, const FrameWords& source);
+                                                     uint64_t frame_words, const FrameWords& source,
+                                                     Inversions* inversions = nullptr);
 
 // The same from order-0 statistics of the region's words alone, with the expected size: nullopt when statistics do not
 // reach down to every slot and literal (scans, runs), or the program cannot express them.

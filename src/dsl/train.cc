@@ -18,8 +18,9 @@ constexpr unsigned kCheapWidth = 16;
 
 class Trainer {
  public:
-  Trainer(const Program& program, uint32_t region)
+  Trainer(const Program& program, uint32_t region, Inversions* inversions = nullptr)
       : program_(program),
+        inversions_(inversions),
         root_(program.regions()[region].root),
         stored_(program.slots().size()),
         loaded_(program.slots().size()),
@@ -140,14 +141,23 @@ class Trainer {
       return true;
     }
     const Node& node = program_.nodes()[at];
-    std::vector<bits::OwnedWords> children;
-    std::vector<uint64_t> counts;
-    BREVIS_ASSIGN(const bool fits, spec_of(node.op).invert(args(node, position), words, children, counts));
-    if (!fits) return false;
+    // Of nodes without a slot the words alone decide.
+    Inversions* const inversions = at == root_ && node.slot < 0 ? inversions_ : nullptr;
+    std::vector<bits::OwnedWords> inverted;
+    const std::vector<bits::OwnedWords>* children =
+        inversions == nullptr ? nullptr : inversions->find(node, position, words.count);
+    if (children == nullptr) {
+      std::vector<uint64_t> counts;
+      BREVIS_ASSIGN(const bool fits, spec_of(node.op).invert(args(node, position), words, inverted, counts));
+      if (!fits) return false;
+      children = &inverted;
+    }
     for (size_t i = 0; i < node.children.size(); ++i) {
-      BREVIS_ASSIGN(const bool below, count(node.children[i], children[i].view(), position, counters, fitters));
+      BREVIS_ASSIGN(const bool below, count(node.children[i], (*children)[i].view(), position, counters, fitters));
       if (!below) return false;
     }
+    if (inversions != nullptr && children == &inverted)
+      inversions->keep(node, position, words.count, std::move(inverted));
     return true;
   }
 
@@ -186,6 +196,7 @@ class Trainer {
   }
 
   const Program& program_;
+  Inversions* const inversions_;
   const uint32_t root_;
   std::vector<ByteVector> stored_;
   std::vector<SlotTable> loaded_;
@@ -216,9 +227,10 @@ std::optional<ByteVector> suit_slot(const Node& node, const Target& target) {
 }
 
 Result<std::optional<std::vector<ByteVector>>> train(const Program& program, uint32_t region, uint64_t frames,
-                                                     uint64_t frame_words, const FrameWords& source) {
+                                                     uint64_t frame_words, const FrameWords& source,
+                                                     Inversions* inversions) {
   if (is_template(program)) return template_error();
-  Trainer trainer(program, region);
+  Trainer trainer(program, region, inversions);
   BREVIS_ASSIGN(const bool fits, trainer.train(frames, frame_words, source));
   if (!fits) return std::optional<std::vector<ByteVector>>();
   return std::optional(trainer.take_tables());

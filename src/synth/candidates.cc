@@ -116,9 +116,9 @@ std::vector<Expr> scans(const Stream& stream, Fields& fields, const Look& sample
   return out;
 }
 
-// Lists of the few words of each block, where the operator itself finds blocks that promise something. They are seen in
-// whole frames only, since blocks may be of many rows.
-Status add_levels(const Stream& stream, Fields& fields, uint64_t known, std::vector<Candidate>& out) {
+// Scales and lists of the few words of each block, where the operators themselves find blocks that promise something.
+// They are seen in whole frames only, since blocks may be of many rows.
+Status add_blocks(const Stream& stream, Fields& fields, uint64_t known, std::vector<Candidate>& out) {
   constexpr uint64_t kFrames = 2;
   if (stream.shape.size() < 2 || stream.width < 16) return {};
   Look sample;
@@ -132,15 +132,20 @@ Status add_levels(const Stream& stream, Fields& fields, uint64_t known, std::vec
   }
   dsl::Target target{stream.width, stream.dtype, stream.words, stream.shape, sample.placed, nullptr};
   target.histogram = &fields.histogram(0, fields.stats().top_bits());
-  std::vector<dsl::Proposal> proposals;
-  dsl::spec_of(dsl::OpId::levels).propose(target, proposals);
-  for (dsl::Proposal& proposal : proposals) {
-    const Expr structure{dsl::OpId::levels, std::move(proposal.params),
-                         std::vector<Expr>(4, {dsl::OpId::literal, {}, {}})};
-    auto candidate = price(structure, sample.placed, stream.words, known);
-    if (!candidate) continue;
-    known = candidate->cost;
-    out.push_back(std::move(*candidate));
+  const Expr open{dsl::OpId::literal, {}, {}};
+  // Most scales have few digits behind the leading one.
+  const Expr scales{dsl::OpId::merge, {12, 11, 9}, {open, open, open}};
+  const std::pair<dsl::OpId, std::vector<Expr>> ways[] = {{dsl::OpId::dequantise, {scales, open, open}},
+                                                          {dsl::OpId::levels, {open, open, open, open}}};
+  for (const auto& [op, children] : ways) {
+    std::vector<dsl::Proposal> proposals;
+    dsl::spec_of(op).propose(target, proposals);
+    for (dsl::Proposal& proposal : proposals) {
+      auto candidate = price({op, std::move(proposal.params), children}, sample.placed, stream.words, known);
+      if (!candidate) continue;
+      known = candidate->cost;
+      out.push_back(std::move(*candidate));
+    }
   }
   return {};
 }
@@ -256,7 +261,7 @@ Result<std::vector<Candidate>> known_candidates(const Stream& stream, Fields& fi
     BREVIS_TRY(add_sampled(stream, fields, seen, std::move(unpriced), hints.zeros, options, out));
     uint64_t known = UINT64_MAX;
     for (const Candidate& candidate : out) known = std::min(known, candidate.cost);
-    BREVIS_TRY(add_levels(stream, fields, known, out));
+    BREVIS_TRY(add_blocks(stream, fields, known, out));
   }
   std::stable_sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) { return a.cost < b.cost; });
   return out;

@@ -64,11 +64,13 @@ Result<std::optional<Choice>> train_whole(const Stream& stream, Fields& fields, 
   const uint64_t frame_words = choice.frame_words[0];
   const uint64_t frames = (stream.words + frame_words - 1) / frame_words;
   bits::OwnedWords buffer;
-  BREVIS_ASSIGN(auto tables,
-                dsl::train(*choice.program, 0, frames, frame_words, [&](uint64_t frame) -> Result<bits::ConstWords> {
-                  const uint64_t first = frame * frame_words;
-                  return stream.at(first, std::min(frame_words, stream.words - first), buffer);
-                }));
+  BREVIS_ASSIGN(auto tables, dsl::train(
+                                 *choice.program, 0, frames, frame_words,
+                                 [&](uint64_t frame) -> Result<bits::ConstWords> {
+                                   const uint64_t first = frame * frame_words;
+                                   return stream.at(first, std::min(frame_words, stream.words - first), buffer);
+                                 },
+                                 &fields.inversions()));
   if (!tables) return std::optional<Choice>{};
   choice.tables = std::move(*tables);
   return std::optional<Choice>(std::move(choice));

@@ -13,9 +13,10 @@ struct Row {
 
 // By name, so that operators may come and go: one that is missing costs kUnknown.
 constexpr Row kTable[] = {
-    {"literal", 0}, {"constant", 0},   {"ramp", 0},      {"merge", 0},  {"rank", 0},   {"palette", 1}, {"map", 1},
-    {"cast", 1},    {"interleave", 2}, {"transpose", 3}, {"offset", 1}, {"scan", 4},   {"zeros", 12},  {"runs", 8},
-    {"select", 10}, {"update", 10},    {"context", 30},  {"levels", 4}, {"concat", 0}, {"repeat", 0},  {"ref", 0},
+    {"literal", 0},    {"constant", 0}, {"ramp", 0},       {"merge", 0},     {"rank", 0},     {"palette", 1},
+    {"map", 1},        {"cast", 1},     {"interleave", 2}, {"transpose", 3}, {"offset", 1},   {"scan", 4},
+    {"zeros", 12},     {"runs", 8},     {"select", 10},    {"update", 10},   {"context", 30}, {"levels", 4},
+    {"dequantise", 2}, {"concat", 0},   {"repeat", 0},     {"ref", 0},
 };
 // Streams that are dealt out end up in a quarter of the words each, which have fewer lanes: measured at 1 ns a word for
 // `select`, 3 for `context`, whose classes also wait for words before them.

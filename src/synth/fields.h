@@ -11,6 +11,7 @@
 #include <map>
 
 #include "brevis/types.h"
+#include "dsl/inversions.h"
 #include "synth/complete.h"
 #include "synth/stats.h"
 
@@ -25,6 +26,8 @@ class Fields {
 
   const StreamStats& stats() const { return stats_; }
   uint64_t frame_words() const { return frame_words_; }
+  // Of the stream that the statistics are of.
+  dsl::Inversions& inversions() { return inversions_; }
 
   // `bits` bits that start `from_top` bits below the top; from_top + bits <= stats().top_bits().
   const codec::Histogram& histogram(unsigned from_top, unsigned bits);
@@ -57,6 +60,7 @@ class Fields {
   const StreamStats& stats_;
   const uint64_t frame_words_;
   std::map<Key, Field> fields_;
+  dsl::Inversions inversions_;
 };
 
 // Costs, as in complete.h, of a completed structure for the whole stream as far as its statistics reach: the fields of

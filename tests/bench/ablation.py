@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 DTYPES = ["BF16", "F16", "F32", "F64", "F8_E4M3", "F8_E5M2", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64", "BOOL"]
-OPERATORS = ["cast", "context", "interleave", "levels", "map", "merge", "offset", "palette", "rank", "runs", "scan", "select", "transpose", "zeros"]
+OPERATORS = ["cast", "context", "dequantise", "interleave", "levels", "map", "merge", "offset", "palette", "rank", "runs", "scan", "select", "transpose", "zeros"]
 BUDGETS = [10, 50, 400]
 
 

@@ -10,6 +10,7 @@
 #include "dsl/histogram.h"
 #include "dsl/op.h"
 #include "support/random_program.h"
+#include "support/scaled_words.h"
 #include "support/words.h"
 #include "support/world.h"
 
@@ -25,14 +26,19 @@ constexpr unsigned kWidths[] = {1, 2, 3, 5, 6, 7, 8, 9, 10, 15, 16, 17, 20, 24, 
 constexpr size_t kCounts[] = {0, 1, 2, 3, 7, 255, 4097};
 
 // Streams beyond test::kShapes that operators care about.
-enum class Extra { ramp, runs, zeros, floats, nans, pairs, levels };
-constexpr Extra kExtras[] = {Extra::ramp, Extra::runs,  Extra::zeros, Extra::floats,
-                             Extra::nans, Extra::pairs, Extra::levels};
+enum class Extra { ramp, runs, zeros, floats, nans, pairs, levels, scaled };
+constexpr Extra kExtras[] = {Extra::ramp, Extra::runs,  Extra::zeros,  Extra::floats,
+                             Extra::nans, Extra::pairs, Extra::levels, Extra::scaled};
 
 bits::OwnedWords make_extra(Extra extra, unsigned width, size_t count, uint64_t seed) {
   Random random(seed);
   bits::OwnedWords words(width, count);
   const uint64_t mask = bits::low_mask(width);
+  if (extra == Extra::scaled && (width == 16 || width == 32)) {  // levels times a scale that lasts 20 words
+    const unsigned type = width == 32 ? 0 : 1 + static_cast<unsigned>(random.below(2));
+    return test::scaled_words({static_cast<unsigned>(random.below(4)), type, 20, 20, 1, 4, seed % 3 == 0 ? 2u : 0u}, 0,
+                              count, seed);
+  }
   uint64_t last = 0;
   for (size_t i = 0; i < count; ++i) {
     uint64_t word = 0;
@@ -55,6 +61,7 @@ bits::OwnedWords make_extra(Extra extra, unsigned width, size_t count, uint64_t 
         break;
       }
       case Extra::pairs: word = i % 2 ? random.next() : 7; break;
+      case Extra::scaled:    // of widths that have no scales
       case Extra::levels: {  // a few multiples of a step that lasts 200 words, signs at the top; at times anything
         const uint64_t step = Random(seed + i / 200).next() & mask >> 1 >> width / 4;
         word = step * random.below(1 + width / 4) ^ random.below(2) << (width - 1);
@@ -124,6 +131,13 @@ std::vector<std::vector<uint64_t>> params_for(const OpSpec& spec, unsigned width
                                                                                      {5000, 5000, 3},
                                                                                      {70, 70, 40}})
           lists.push_back({kind, row, columns, rows});
+      break;
+    case OpId::dequantise:
+      for (uint64_t kind = 0; kind < spec.keywords.size(); ++kind)
+        for (uint64_t type = 0; type < 3; ++type)
+          for (const auto& [row, columns, rows] : std::vector<std::array<uint64_t, 3>>{
+                   {200, 200, 1}, {200, 30, 1}, {64, 1, 1u << 20}, {100, 17, 7}, {1, 1, 1}, {20, 20, 2}, {70, 70, 40}})
+            lists.push_back({kind, type, row, columns, rows});
       break;
     case OpId::ramp: lists = {{250 & mask, 3 & mask}, {mask, mask}, {0, 0}}; break;
     default:
@@ -234,6 +248,13 @@ void try_node(const OpSpec& spec, const Node& node, Tally& tally) {
     };
     for (const test::Shape shape : test::kShapes) both(test::make_words(shape, node.width, count, count + 1));
     for (const Extra extra : kExtras) both(make_extra(extra, node.width, count, count + 1));
+    if (spec.id == OpId::dequantise)
+      for (const unsigned odd : {0u, 2u, 20u}) {
+        const std::vector<uint64_t>& params = node.params;
+        both(test::scaled_words({static_cast<unsigned>(params[0]), static_cast<unsigned>(params[1]), params[2],
+                                 params[3], params[4], odd == 2 ? 8u : 4u, odd},
+                                1000, count, count + odd));
+      }
     if (spec.slot != SlotKind::word_list) {
       const bits::OwnedWords other = make_extra(Extra::floats, node.width, 4000, count);
       with_table(other.view(),

@@ -30,7 +30,7 @@ class Truncated(Exception):
 
 MAGIC, END_MAGIC = b"BREVIS\r\n", b"BREIVEND"
 FEATURES = {"ref": 1, "offset": 2, "transpose": 4, "select": 8, "combine": 16, "patch": 16, "base": 16, "context": 64, "update": 128,
-            "levels": 256}
+            "levels": 256, "dequantise": 512}
 CODEC_FEATURES = {7: 32}
 DTYPE_BITS = {
     "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,

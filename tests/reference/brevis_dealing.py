@@ -2,6 +2,8 @@
 """The operators that treat words by where they stand or by what came before, written from docs/format-programs.md alone:
 see brevis_operators.py.
 """
+import struct
+
 from brevis_codecs import Bits, Bytes, need
 from brevis_operators import Operator, Unsupported, operator
 
@@ -174,4 +176,84 @@ class Levels(Operator):
                 need(places and places[-1] in lists[block], "levels: a place outside its list")
                 out.append(lists[block][places.pop()])
         need(not (sizes or steps or places or others), "levels: more than the blocks need")
+        return out
+
+
+def small_float(code, fraction_bits, bias):
+    """A float of eight bits that is a number."""
+    exponent, fraction = (code & 0x7f) >> fraction_bits, code & (1 << fraction_bits) - 1
+    size = float(fraction + (1 << fraction_bits) * (exponent > 0))
+    return (-size if code & 0x80 else size) * 2.0 ** (max(exponent, 1) - bias - fraction_bits)
+
+
+# What quantisers round to, by place; a place that is not there stands for +0.
+LEVELS = [
+    {1: -0.0} | {place: place - 256.0 for place in range(2, 512)},
+    {code + 1: small_float(code, 3, 7) for code in range(256) if code & 0x7f != 0x7f},
+    {code + 1: small_float(code, 2, 15) for code in range(256) if code & 0x7c != 0x7c},
+    {place: value for place, value in enumerate((
+        -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+        -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+        0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0), 1)},
+]
+
+
+def f32_word(value):
+    return int.from_bytes(struct.pack("<f", value), "little")
+
+
+def f32_value(word):
+    return struct.unpack("<f", word.to_bytes(4, "little"))[0]
+
+
+def bf16_word(value):
+    word = f32_word(value)
+    return (word + 0x7fff + (word >> 16 & 1)) >> 16
+
+
+def f16_word(value):
+    try:
+        return int.from_bytes(struct.pack("<e", value), "little")
+    except OverflowError:
+        return 0xfc00 if value < 0 else 0x7c00
+
+
+@operator(25, "dequantise")
+class Dequantise(Operator):
+    children, parameters, counts = 3, 5, 2
+
+    @staticmethod
+    def gate(node):
+        kind, form, row, columns, rows = node.parameters
+        if kind >= len(LEVELS) or form > 2:
+            raise Unsupported(f"dequantise levels {kind}, type {form}")
+        need(node.width == (16 if form else 32), "dequantise: words of another width")
+        need(1 <= columns <= row <= 1 << 20 and 1 <= rows <= 1 << 20, "dequantise: block")
+        need(-(-row // columns) <= 65536, "dequantise: blocks of a row")
+        return [32, 9, node.width]
+
+    @staticmethod
+    def lengths(node, n, m):
+        need(max(m) <= n, "dequantise: counts")
+        return [m[0], n, m[1]]
+
+    @staticmethod
+    def run(node, frame, n, m, streams):
+        kind, form, row, columns, rows = node.parameters
+        to_word = (f32_word, bf16_word, f16_word)[form]
+        places, scales, out = streams[1], {}, []
+        need(all(word & 0x7fffffff == 0 or 64 <= word >> 23 & 0xff <= 190 for word in streams[0]), "dequantise: a scale")
+        stored, others = list(reversed(streams[0])), list(reversed(streams[2]))
+        for i, place in enumerate(places, frame.first):
+            block = i // row // rows, i % row // columns
+            if block not in scales:
+                need(stored, "dequantise: fewer scales than blocks")
+                scales[block] = f32_value(stored.pop())
+            if place == 0:
+                need(others, "dequantise: words without a level")
+                out.append(others.pop())
+            else:  # a double holds the product of two floats
+                level = LEVELS[kind].get(place, 0.0)
+                out.append(to_word(f32_value(f32_word(level * scales[block]))))
+        need(not (stored or others), "dequantise: more than the blocks need")
         return out

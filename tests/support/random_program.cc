@@ -124,6 +124,7 @@ class Maker {
       case OpId::patch:
       case OpId::update:
       case OpId::levels:
+      case OpId::dequantise:
       case OpId::zeros: return true;
       default: return false;
     }
@@ -194,6 +195,12 @@ class Maker {
         const uint64_t row = 1 + rng_.below(rng_.below(2) ? 9 : 900);
         params = {rng_.below(spec.keywords.size()), row, 1 + rng_.below(row), 1 + rng_.below(rng_.below(2) ? 3 : 500)};
         return 4;
+      }
+      case OpId::dequantise: {
+        const uint64_t row = 1 + rng_.below(rng_.below(2) ? 40 : 900), type = width == 32 ? 0 : 1 + rng_.below(2);
+        params = {rng_.below(spec.keywords.size()), type, row, 1 + rng_.below(row),
+                  1 + rng_.below(rng_.below(2) ? 3 : 500)};
+        return 3;
       }
       case OpId::update:
         params = {rng_.below(spec.keywords.size()), rng_.below(width), 2 + rng_.below(std::min(width, 16u))};

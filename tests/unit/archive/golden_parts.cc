@@ -3,6 +3,7 @@
 
 #include "archive/format.h"
 #include "base/checksum.h"
+#include "support/scaled_words.h"
 #include "support/weights.h"
 
 namespace brevis::test {
@@ -130,6 +131,46 @@ std::vector<PackPart> levels_parts() {
        "u32 = levels(signed, 64, 16, 20; literal(raw), literal(packed), palette(16; literal(alias)), literal(raw))", 2},
       {tensor, rows, "u16 = levels(signed, 64, 1, 0x100000; literal(raw), literal(raw), literal(raw), literal(raw))",
        3},
+  };
+}
+
+// Levels of each kind times scales in each type, cut by frames, with words among them that no scale gives.
+std::vector<PackPart> dequantise_parts() {
+  const auto made = [](const Quantised& how, size_t count, uint64_t seed) {
+    bits::OwnedWords words = scaled_words(how, 0, count, seed);
+    const FloatForm form = kScaledForms[how.type];
+    for (size_t i = 0; i < count; ++i) {
+      uint64_t word = words.view().at(i);
+      if (i / how.row % 3 == 1 && how.rows == 1) word ^= form.sign();  // negative scales
+      if (i % 301 == 7) word = form.infinity() | i % 4;                // no numbers
+      words.words().set(i, word);
+    }
+    const ByteSpan bytes = words.view().byte_span();
+    return ByteVector(bytes.begin(), bytes.end());
+  };
+  ByteVector squares = made({1, 1, 80, 32, 32}, 80 * 60, 95);
+  const ByteVector noise = random_bytes(2 * 5 * 80, 96);
+  for (size_t i = 0; i < noise.size(); ++i)
+    if (i / 2 % 80 < 20) squares[2 * 80 * 40 + i] = noise[i];
+  return {
+      {prefix, random_bytes(9, 90), "u8 = literal(raw)"},
+      {tensor, made({0, 1, 96, 32, 1, 4}, 96 * 50, 91),
+       "u16 = dequantise(integer, 1, 96, 32, 1; merge(12, 11, 9; literal(packed), literal(packed), literal(packed)), "
+       "literal(packed), literal(raw))",
+       0},
+      {tensor, made({0, 2, 40, 1, 0x100000, 8}, 40 * 150, 92),
+       "u16 = dequantise(integer, 2, 40, 1, 0x100000; literal(zstd), literal(rans), literal(packed))", 1},
+      {tensor, made({0, 0, 100, 100, 1, 8}, 3000, 93),
+       "u32 = dequantise(integer, 0, 100, 100, 1; literal(raw), literal(rans), merge(23, 9; literal(packed), "
+       "literal(packed)))",
+       2},
+      {tensor, squares, "u16 = dequantise(e4m3, 1, 80, 32, 32; literal(raw), literal(packed), literal(packed))", 3},
+      {tensor, made({2, 0, 60, 60, 2}, 3000, 97),
+       "u32 = dequantise(e5m2, 0, 60, 60, 2; literal(raw), literal(packed), literal(raw))", 4},
+      {tensor, made({3, 2, 128, 64, 1}, 3000, 98),
+       "u16 = dequantise(nf4, 2, 128, 64, 1; literal(packed), literal(packed), literal(raw))", 5},
+      {tensor, made({3, 1, 7, 3, 9}, 2500, 99),
+       "u16 = dequantise(nf4, 1, 7, 3, 9; literal(packed), literal(packed), literal(raw))", 6},
   };
 }
 
@@ -267,6 +308,7 @@ std::vector<Golden> goldens() {
       {"transpose", transpose_parts()},
       {"dealt", dealt_parts()},
       {"levels", levels_parts()},
+      {"dequantise", dequantise_parts()},
       {"bundles", bundle_parts()},
       {"text", text_parts()},
       {"table_sets", codec_parts(), true},

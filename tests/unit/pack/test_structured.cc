@@ -3,6 +3,7 @@
 // Structured tensors that the search must find without being told: packed as files, each with a bound on its size.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "one_tensor.h"
@@ -142,6 +143,31 @@ TEST_CASE("structured: few levels times a scale a row, kept in halves, by the us
   const Packed packed = pack_usually(Dtype::F16, {1024, 1024}, bytes_of(words));
   INFO(packed.program);
   CHECK(packed.bytes < 1024 * 1024 * 4.2 / 8);  // 4 bits each and the levels of the rows
+}
+
+TEST_CASE("structured: integers times scales that were halves, by groups and by columns, by the usual profile") {
+  const auto packed_share = [](Dtype dtype, unsigned bits, size_t group, bool columns) {
+    constexpr size_t kRows = 512, kRow = 1024;
+    Rng rng(14 + bits);
+    std::vector<double> scales(columns ? kRow : kRows * kRow / group);
+    for (double& scale : scales) {  // an F16 each
+      const uint64_t word = to_float_word(Dtype::F16, 0.004 * std::exp(0.5 * rng.gaussian()));
+      scale = std::ldexp(static_cast<double>(word % 1024 + 1024), static_cast<int>(word / 1024) - 25);
+    }
+    std::vector<uint16_t> words(kRows * kRow);
+    for (size_t i = 0; i < words.size(); ++i) {
+      // A fourth of the range is a deviation, as with weights.
+      const double most = std::ldexp(1, static_cast<int>(bits) - 1);
+      const double integer = std::clamp(std::nearbyint(rng.gaussian() * most / 4), -most, most - 1);
+      words[i] = static_cast<uint16_t>(to_float_word(dtype, integer * scales[columns ? i % kRow : i / group]));
+    }
+    const Packed packed = pack_usually(dtype, {kRows, kRow}, bytes_of(words));
+    INFO(packed.program);
+    CHECK(packed.program.find("dequantise(integer") != std::string::npos);
+    return static_cast<double>(packed.bytes) / static_cast<double>(2 * words.size());
+  };
+  CHECK(packed_share(Dtype::F16, 4, 32, false) <= 0.27);  // 3 bits each, and 16 for each group
+  CHECK(packed_share(Dtype::BF16, 8, 1, true) <= 0.47);   // 7 bits each, and 16 for each column of a frame
 }
 
 TEST_CASE("structured: what suits the rows of one tensor is not taken for another of the same size") {
