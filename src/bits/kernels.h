@@ -190,6 +190,7 @@ enum class Combine : uint8_t;  // combine.h
 // What scale_levels rounds to.
 enum class ScaledFloat : uint8_t { f32, bf16, f16 };
 constexpr size_t kScaledLevels = 512;
+constexpr int kZeroLevel = 256, kNegativeZeroLevel = 1;  // of integers
 
 constexpr size_t kSymbolSlack = 64;
 constexpr unsigned kTermSumBits = 20;  // of a term, the number of words above
@@ -254,6 +255,9 @@ struct Kernels {
   // ties to even. Of kScaledLevels levels, whatever the places. Products are zero or normal numbers of F32. Aligned
   // words.
   void (*scale_levels[3])(const uint16_t* places, const float* levels, const float* scales, void* out, size_t count);
+  // The same with the integers places[i] - kZeroLevel for levels, and -0 at kNegativeZeroLevel; places below
+  // kScaledLevels.
+  void (*scale_integers[3])(const uint16_t* places, const float* scales, void* out, size_t count);
 
   // combine() of combine.h.
   void (*combine)(Combine f, bool folded, ConstWords p, ConstWords q, Words out);

@@ -27,7 +27,7 @@ float draw_factor(Random& random, int exponent, unsigned digits) {
 }
 
 void compare(Random& random, unsigned type, const std::vector<float>& levels, const std::vector<uint16_t>& places,
-             const std::vector<float>& scales) {
+             const std::vector<float>& scales, bool integers = false) {
   constexpr size_t kBehind = 32;
   const FloatForm form = kScaledForms[type];
   const size_t n = places.size(), lane = form.width() / 8;
@@ -41,6 +41,10 @@ void compare(Random& random, unsigned type, const std::vector<float>& levels, co
     Exact out((n + kBehind) * lane, lane * random.below(16), 0xee);
     kernels.scale_levels[type](places.data(), levels.data(), scales.data(), out.data(), n);
     REQUIRE(out == truth);
+    if (!integers) continue;
+    Exact same(out.size(), lane * random.below(16), 0xee);
+    kernels.scale_integers[type](places.data(), scales.data(), same.data(), n);
+    REQUIRE(same == truth);
   }
 }
 
@@ -102,10 +106,10 @@ TEST_CASE("kernels: levels of quantisers times scales from bound to bound are th
       CAPTURE(trial);
       std::vector<float> scales(random.below(701), draw_factor(random, static_cast<int>(trial) - 75, 23));
       std::vector<uint16_t> places(scales.size());
-      for (uint16_t& place : places) place = static_cast<uint16_t>(random.below(kPlaces));
+      for (uint16_t& place : places) place = static_cast<uint16_t>(1 + random.below(kPlaces - 1));  // 0 is no level
       for (size_t i = 0; trial % 2 == 0 && i < scales.size(); ++i)
         scales[i] = draw_factor(random, static_cast<int>(random.below(127)) - 63, 23);
-      for (const unsigned type : {0u, 1u, 2u}) compare(random, type, levels, places, scales);
+      for (const unsigned type : {0u, 1u, 2u}) compare(random, type, levels, places, scales, kind == 0);
     }
   }
 }

@@ -103,14 +103,19 @@ Status run(const NodeArgs& args, std::span<const bits::ConstWords> in, bits::Wor
   for (size_t i = 0; i < out.count; ++i) without += places[i] == kNoLevel;
   if (without != in[2].count) return corrupt_stream("places and words without a level disagree in number");
   const LevelTable& levels = levels_of(kind_of(args.node));
-  const auto scale_levels = bits::kernels().scale_levels[static_cast<size_t>(type_of(args.node))];
+  const auto type = static_cast<size_t>(type_of(args.node));
+  const auto scale_levels = bits::kernels().scale_levels[type];
+  const auto scale_integers = kind_of(args.node) == LevelKind::integer ? bits::kernels().scale_integers[type] : nullptr;
   ColumnScales column_scales(blocks, scales);
   uint64_t column = args.position % blocks.row, left = blocks.rows - args.position / blocks.row % blocks.rows;
   for (size_t at = 0; at < out.count;) {
     const auto words = static_cast<size_t>(std::min<uint64_t>(blocks.row - column, out.count - at));
     const float* of = column_scales.of(column, column + words);
     if (of == nullptr) return corrupt_stream("fewer scales than blocks");
-    scale_levels(places + at, levels.data(), of, out.data + at * out.lane(), words);
+    if (scale_integers != nullptr)
+      scale_integers(places + at, of, out.data + at * out.lane(), words);
+    else
+      scale_levels(places + at, levels.data(), of, out.data + at * out.lane(), words);
     at += words;
     column = 0;
     if (--left == 0) {

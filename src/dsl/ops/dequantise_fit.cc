@@ -15,7 +15,7 @@ using bits::ScaledFloat;
 
 namespace {
 
-constexpr int kZeroPlace = 256, kNegativeZero = 1;  // of integers: k stands at 256 + k
+constexpr int kZeroPlace = bits::kZeroLevel, kNegativeZero = bits::kNegativeZeroLevel;  // k stands at 256 + k
 constexpr int kMostInteger = 255, kLeastInteger = -254;
 constexpr uint64_t kMisfitsOf = 16;  // words that a scale need not give: one in so many
 
