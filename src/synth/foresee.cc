@@ -10,6 +10,11 @@ namespace {
 
 bool moves_fields(dsl::OpId op) { return op == dsl::OpId::offset || op == dsl::OpId::select; }
 
+// What known_candidates() asks of the mate.
+std::optional<dsl::Expr> asked_of_mate(const ChooseOptions& options) {
+  return options.mate ? std::optional(options.mate->expr) : std::nullopt;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Foreseen>> Foreseen::of(const Stream& stream, const StreamStats& stats,
@@ -41,13 +46,13 @@ Status Foreseen::look(const Stream& stream, const ChooseOptions& options) {
   BREVIS_ASSIGN(std::vector<Candidate> candidates, known_candidates(stream, fields_, false, options));
   const bool promised = !promises_.empty() && promises_.back().promise;
   if (promised) BREVIS_TRY(look_moved(stream, options));
-  if (!options.parts.empty()) return {};  // candidates depend on the mate
+  if (!options.parts.empty()) return {};  // of streams in parts only what fields keep is of use
   if (!promised && !candidates.empty()) {
     const uint64_t cost = candidates.front().cost;
     BREVIS_ASSIGN(auto choice, synth::by_context(stream, fields_, cost, cost, entropy_by_stats(fields_), options));
     contexts_ = Contexts{cost, cost, std::move(choice)};
   }
-  known_ = std::move(candidates);
+  known_ = Known{asked_of_mate(options), std::move(candidates)};
   return {};
 }
 
@@ -77,7 +82,9 @@ Result<std::shared_ptr<Moved>> Foreseen::move(const Foreseen* seen, const Stream
 
 Result<std::vector<Candidate>> Foreseen::known(const Foreseen* seen, const Stream& stream, Fields& fields, bool plain,
                                                const ChooseOptions& options) {
-  if (seen != nullptr && seen->known_ && !plain && options.parts.empty()) return *seen->known_;
+  if (seen != nullptr && seen->known_ && !plain && options.parts.empty() &&
+      seen->known_->mate == asked_of_mate(options))
+    return seen->known_->candidates;
   return known_candidates(stream, fields, plain, options);
 }
 

@@ -55,10 +55,14 @@ class Foreseen {
     uint64_t plain, limit;
     std::optional<Choice> choice;
   };
+  struct Known {
+    std::optional<dsl::Expr> mate;  // that there was by then: there may be another one when the stream's turn comes
+    std::vector<Candidate> candidates;
+  };
   Fields fields_;
   std::vector<Promise> promises_;
   std::shared_ptr<Moved> moved_;
-  std::optional<std::vector<Candidate>> known_;
+  std::optional<Known> known_;
   std::optional<Contexts> contexts_;
 };
 

@@ -412,3 +412,28 @@ TEST_CASE("Z04: equal small tensors of a bundle are stored once, unequal ones of
   CHECK(report.files[0].duplicate_bytes == 57 * 4000);
   CHECK(report.bytes_out < 3 * 4000 + 1500);
 }
+
+TEST_CASE("what workers foresee by another mate changes no archive") {
+  test::TempDir dir;
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    CAPTURE(seed);
+    // Pruned weights: what samples tell of them is compared with what a mate's program would cost.
+    std::vector<test::TensorSpec> tensors;
+    for (uint64_t i = 0; i < 4; ++i)
+      tensors.push_back({"model.layers." + std::to_string(i) + ".w.weight",
+                         Dtype::BF16,
+                         {100, 100},
+                         test::zero_heavy_words(Dtype::BF16, 10000, 4 * seed + i, 800)});
+    test::write_file(dir / "m.safetensors", test::safetensors_bytes(tensors));
+    std::vector<ByteVector> archives;
+    for (const unsigned jobs : {1u, 2u, 3u}) {
+      PackOptions options;
+      options.jobs = jobs;
+      options.force = true;
+      pack_one(dir / "m.safetensors", dir / "x.brv", std::move(options));
+      archives.push_back(test::read_file(dir / "x.brv"));
+    }
+    CHECK(archives[1] == archives[0]);
+    CHECK(archives[2] == archives[0]);
+  }
+}
