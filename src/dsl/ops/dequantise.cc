@@ -12,7 +12,7 @@
 // Frame:    counts b, o <= n: words of S and W. Blocks, as far as the frame has them, come in the order of their first
 //           words.
 // Word:     where I is 0 the next word of W. Otherwise level I times the block's scale, rounded to F32 and then to the
-//           type, to the nearest with ties to even. A place that has no level stands for 0.
+//           type, to the nearest with ties to even. At places that no quantiser uses +0 stands.
 // Refused:  scales other than zeros and numbers from 2^-63 to below 2^64, so that no product is subnormal, infinite or
 //           no number, which CPUs may be told to treat each in their way; streams that are too short or not used up.
 #include "dsl/ops/dequantise.h"
@@ -63,14 +63,14 @@ class ColumnScales {
       : blocks_(blocks), scales_(scales), from_(blocks.row) {}
 
   void begin_band() { from_ = blocks_.row; }
-  // Those of columns [first, end) of a row; nullptr when blocks are more than scales. Of a band's first row the rest
-  // may be asked for, too, of the others all from the first column on.
+  // Those of columns [first, end) of a row; nullptr when blocks are more than scales. A row is asked for to its end,
+  // but for the last one, and all but a band's first from their beginning.
   const float* of(uint64_t first, uint64_t end) {
     if (from_ == blocks_.row) {
       from_ = first / blocks_.columns * blocks_.columns;
-      if (!take(from_, end)) return nullptr;
+      if (!take(from_, end == blocks_.row ? from_ : first, end)) return nullptr;
     } else if (from_ > 0) {
-      if (!take(0, std::min(end, from_))) return nullptr;
+      if (!take(0, 0, std::min(end, from_))) return nullptr;
       from_ = 0;
     }
     return columns_.get() + first;
@@ -78,11 +78,14 @@ class ColumnScales {
   bool used_up() const { return next_ == scales_.size(); }
 
  private:
-  bool take(uint64_t first, uint64_t end) {
-    for (; first < end; first += blocks_.columns) {
+  // The scales of the blocks from column `block` to `end`, for columns [first, end): rows may be far longer than
+  // frames.
+  bool take(uint64_t block, uint64_t first, uint64_t end) {
+    for (; block < end; block += blocks_.columns) {
       if (next_ == scales_.size()) return false;
       const float scale = std::bit_cast<float>(scales_[next_++]);
-      std::fill(columns_.get() + first, columns_.get() + std::min(blocks_.row, first + blocks_.columns), scale);
+      std::fill(columns_.get() + std::max(block, first), columns_.get() + std::min(end, block + blocks_.columns),
+                scale);
     }
     return true;
   }
