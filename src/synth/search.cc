@@ -40,6 +40,7 @@ struct Open {
   uint64_t serial;
   uint32_t state;
   uint32_t next;                             // place in the hole's order of productions
+  bool rough;                                // the priority is a lower bound: the operators were not asked yet
   bool operator<(const Open& other) const {  // the queue hands out the greatest
     return std::tie(priority, serial) > std::tie(other.priority, other.serial);
   }
@@ -188,24 +189,53 @@ class Searcher {
   void queue(uint32_t state, uint32_t next) {
     const auto& order = order_of(stacks_[states_[state].stack]);
     if (next == order.size()) return;
+    open_at(state).push({priority(states_[state], order[next].first), serial_++, state, next, false});
+    ++waiting_;
+  }
+
+  // A state of which nothing was tried yet. Most never have their turn, and asking operators takes longer than the rest.
+  void queue_new(uint32_t state) {
+    open_at(state).push({priority(states_[state], 0), serial_++, state, 0, true});
+    ++waiting_;
+  }
+
+  std::priority_queue<Open>& open_at(uint32_t state) {
     const unsigned level = states_[state].operators;
     if (open_.size() <= level) open_.resize(level + 1);
-    open_[level].push({priority(states_[state], order[next].first), serial_++, state, next});
-    ++waiting_;
+    return open_[level];
+  }
+
+  // Gives the first state of a level its true place; false where it has that.
+  bool settle(size_t level) {
+    Open top = open_[level].top();
+    if (!top.rough) return false;
+    open_[level].pop();
+    top.priority = priority(states_[top.state], order_of(stacks_[states_[top.state].stack]).front().first);
+    top.rough = false;
+    open_[level].push(top);
+    return true;
+  }
+
+  size_t most_promising() const {
+    size_t level = open_.size();
+    for (size_t i = 0; i < open_.size(); ++i)
+      if (!open_[i].empty() && (level == open_.size() || open_[level].top() < open_[i].top())) level = i;
+    return level;
   }
 
   // In turn the most promising state of all, and the most promising one with so many operators: what costs least after
   // one step is not always on the way to what costs least in the end.
   Open next_open() {
-    size_t level = open_.size();
+    size_t level;
     if (++turns_ % 2 == 0) {
       do {
         level_ = (level_ + 1) % open_.size();
       } while (open_[level_].empty());
       level = level_;
+      while (settle(level)) continue;
     } else {
-      for (size_t i = 0; i < open_.size(); ++i)
-        if (!open_[i].empty() && (level == open_.size() || open_[level].top() < open_[i].top())) level = i;
+      do level = most_promising();
+      while (settle(level));
     }
     const Open top = open_[level].top();
     open_[level].pop();
@@ -242,7 +272,7 @@ class Searcher {
     states_.push_back(state);
     const auto id = static_cast<uint32_t>(states_.size() - 1);
     if (state.production != 0 || state.parent == kNone) complete(id);
-    if (state.stack != kNone) queue(id, 0);
+    if (state.stack != kNone) queue_new(id);
     return id;
   }
 
