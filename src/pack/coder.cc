@@ -120,7 +120,7 @@ std::vector<std::vector<ByteVector>> Coder::table_sets(const synth::Choice& choi
 
 // The tables of an earlier stream where they cost less than tables of its own, as far as order-0 statistics tell: they
 // also tell for certain that every word is in them.
-Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& choice, const Scan& scan) {
+Result<std::vector<archive::Binding>> Coder::bind_tables(synth::Choice& choice, const Scan& scan) {
   std::vector<archive::Binding> own;
   if (choice.tables.empty()) return own;
   const synth::StreamStats& stats = scan.stats;
@@ -145,9 +145,14 @@ Result<std::vector<archive::Binding>> Coder::bind_tables(const synth::Choice& ch
         best = &shared;
       }
     }
-    if (best != nullptr) return best->bindings;
+    if (best != nullptr) {
+      choice.encoded.reset();
+      return best->bindings;
+    }
   }
-  for (const auto& set : table_sets(choice, *bound, scan)) {
+  const auto sets = table_sets(choice, *bound, scan);
+  if (sets != synth::single_sets(choice.tables)) choice.encoded.reset();
+  for (const auto& set : sets) {
     own.emplace_back();
     for (const ByteVector& table : set) own.back().push_back(writer_->add_table(table));
   }
@@ -168,8 +173,8 @@ Status Coder::encode_regions(const synth::Stream& stream, const synth::Choice& c
 }
 
 Result<EncodedFrame> Coder::encode_one(const synth::Stream& stream, uint32_t region, uint64_t first, uint64_t step,
-                                       const dsl::BoundProgram& bound,
-                                       const std::vector<archive::BaseSpan>* likes) const {
+                                       const dsl::BoundProgram& bound, const std::vector<archive::BaseSpan>* likes,
+                                       const ByteVector* encoded) const {
   const auto of_frame = [&] { return ", frame " + std::to_string(first / step) + " of '" + source_->path() + "'"; };
   EncodedFrame frame{{}, {}, {}};
   BREVIS_ASSIGN(frame.words, stream.at(first, std::min(step, stream.words - first), frame.read));
@@ -180,10 +185,14 @@ Result<EncodedFrame> Coder::encode_one(const synth::Stream& stream, uint32_t reg
     BREVIS_TRY(options_.bases->read(*likes, first * (stream.width / 8), base));
     bases = {base};
   }
-  BREVIS_ASSIGN(const bool fits, dsl::encode_frame(bound, region, first, frame.words, frame.stored, bases));
-  if (!fits) {
-    BREVIS_TRY(source_->unchanged());
-    return make_error(Errc::internal, "a program does not express the stream it was chosen for" + of_frame());
+  if (encoded != nullptr) {
+    frame.stored = *encoded;
+  } else {
+    BREVIS_ASSIGN(const bool fits, dsl::encode_frame(bound, region, first, frame.words, frame.stored, bases));
+    if (!fits) {
+      BREVIS_TRY(source_->unchanged());
+      return make_error(Errc::internal, "a program does not express the stream it was chosen for" + of_frame());
+    }
   }
   if (!options_.verify) return frame;
   thread_local Arena arena;
@@ -333,7 +342,13 @@ Status Coder::queue_frames(const RecordPlan& plan, const std::shared_ptr<Job>& j
   for (uint64_t first = 0; first < job->stream.words; first += step) {
     const uint64_t bytes = std::min(step, job->stream.words - first) * (job->stream.width / 8);
     BREVIS_TRY(queue_.push(
-        bytes, [this, job, first, step] { return encode_one(job->stream, 0, first, step, *job->bound); },
+        bytes,
+        [this, job, first, step] {
+          // What is read anew may have changed since it was encoded.
+          const bool known = job->choice.encoded && job->bytes->held() != nullptr;
+          return encode_one(job->stream, 0, first, step, *job->bound, nullptr,
+                            known ? &(*job->choice.encoded)[first / step] : nullptr);
+        },
         [this, job, &plan](Result<EncodedFrame> made) -> Status {
           if (!made) return of_plan(plan, std::move(made).error());
           const bits::ConstWords words = made->words;

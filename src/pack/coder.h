@@ -86,7 +86,8 @@ class Coder {
                                synth::Foreseen* foreseen, unsigned& width);
   static std::vector<std::vector<ByteVector>> table_sets(const synth::Choice& choice, const dsl::BoundProgram& bound,
                                                          const Scan& scan);
-  Result<std::vector<archive::Binding>> bind_tables(const synth::Choice& choice, const Scan& scan);
+  // Drops what was encoded already where other tables are bound.
+  Result<std::vector<archive::Binding>> bind_tables(synth::Choice& choice, const Scan& scan);
   Status encode_regions(const synth::Stream& stream, const synth::Choice& choice, const dsl::BoundProgram& bound,
                         const Digest& expected);
   Status encode_frames(const synth::Stream& stream, uint32_t region, uint64_t step, const dsl::BoundProgram& bound,
@@ -95,9 +96,10 @@ class Coder {
   Status code_stream(const RecordPlan& plan, const LookAhead::Looked& ahead, std::optional<synth::Choice> alone,
                      const Finish& finish);
   Status queue_frames(const RecordPlan& plan, const std::shared_ptr<Job>& job);
+  // `encoded`: what comes out, if that is known.
   Result<EncodedFrame> encode_one(const synth::Stream& stream, uint32_t region, uint64_t first, uint64_t step,
-                                  const dsl::BoundProgram& bound,
-                                  const std::vector<archive::BaseSpan>* likes = nullptr) const;
+                                  const dsl::BoundProgram& bound, const std::vector<archive::BaseSpan>* likes = nullptr,
+                                  const ByteVector* encoded = nullptr) const;
   Result<std::shared_ptr<const dsl::BoundProgram>> bind_record(const synth::Choice& choice,
                                                                const std::vector<archive::Binding>& bindings) const;
   // coder_related.cc; nullopt: the stream is better off alone, by `alone` where that had to be looked at.

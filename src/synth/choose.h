@@ -50,13 +50,15 @@ struct Choice {
   std::shared_ptr<const dsl::Program> program;
   std::vector<ByteVector> tables;     // a slot each
   std::vector<uint64_t> frame_words;  // a region each
-  uint64_t estimated_bytes = 0;       // of the whole stream, expected
-  std::optional<Mate> mate;           // what a like stream may be told
-  std::optional<Kin> kin;             // where cuts into fields were all there was
-  std::optional<Sibling> sibling;     // where a search, or a like stream's, found it
-  std::optional<SearchTrace> trace;   // when there was a search
-  bool shared = false;                // a like stream's answer, at least in that there is nothing else to find
-  bool settled = false;               // the stream showed what it is: no other reading of it need be tried
+  // The payloads of all frames of the one region, under `tables`: where choosing encoded every one of a few.
+  std::shared_ptr<const std::vector<ByteVector>> encoded;
+  uint64_t estimated_bytes = 0;      // of the whole stream, expected
+  std::optional<Mate> mate;          // what a like stream may be told
+  std::optional<Kin> kin;            // where cuts into fields were all there was
+  std::optional<Sibling> sibling;    // where a search, or a like stream's, found it
+  std::optional<SearchTrace> trace;  // when there was a search
+  bool shared = false;               // a like stream's answer, at least in that there is nothing else to find
+  bool settled = false;              // the stream showed what it is: no other reading of it need be tried
 };
 
 struct ChooseOptions {

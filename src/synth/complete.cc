@@ -227,8 +227,7 @@ uint64_t zstd_cost(std::span<const bits::ConstWords> frames, uint64_t limit, Zst
   if (limit != kNever && near_part >= plain) return kNever;  // the usual run would find nothing, either
   const uint64_t near = expected(near_part);
   if (near - near / kNearOf >= limit) return kNever;
-  const uint64_t usual = expected(run_bytes(codec::zstd_usual_size, frames, each));
-  return usual < limit ? usual : kNever;
+  return near < limit ? near : kNever;
 }
 
 std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits::ConstWords> frames, uint64_t limit,

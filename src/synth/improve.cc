@@ -20,23 +20,25 @@ Result<std::shared_ptr<const dsl::BoundProgram>> bind(const Choice& choice) {
   return bind_sets(choice.program, single_sets(choice.tables));
 }
 
-// Bytes of some whole frames, scaled to all of them, and tables; nullopt when a frame cannot be expressed.
-Result<std::optional<uint64_t>> encoded_cost(const Choice& choice, const Stream& stream, uint64_t frames) {
+// Bytes of some whole frames, scaled to all of them, and tables; nullopt when a frame cannot be expressed. Where those
+// are all frames the choice keeps them.
+Result<std::optional<uint64_t>> encoded_cost(Choice& choice, const Stream& stream, uint64_t frames) {
   const uint64_t step = choice.frame_words[0], all = (stream.words + step - 1) / step;
   BREVIS_ASSIGN(const auto bound, bind(choice));
   const uint64_t count = std::min(frames, all);
-  uint64_t words = 0;
-  ByteVector stored;
-  bits::OwnedWords buffer(stream.width, std::min(step, stream.words));
+  uint64_t words = 0, bytes = 0;
+  std::vector<ByteVector> stored(count);
+  bits::OwnedWords buffer;
   for (uint64_t i = 0; i < count; ++i) {
-    const uint64_t first = (all - 1) * (i + 1) / (count + 1) * step;
-    const auto part = buffer.words().part(0, std::min(step, stream.words - first));
-    BREVIS_TRY(stream.read(first, part));
-    BREVIS_ASSIGN(const bool fits, dsl::encode_frame(*bound, 0, first, part, stored));
+    const uint64_t first = (count == all ? i : (all - 1) * (i + 1) / (count + 1)) * step;
+    BREVIS_ASSIGN(const auto part, stream.at(first, std::min(step, stream.words - first), buffer));
+    BREVIS_ASSIGN(const bool fits, dsl::encode_frame(*bound, 0, first, part, stored[i]));
     if (!fits) return std::optional<uint64_t>{};
     words += part.count;
+    bytes += stored[i].size();
   }
-  uint64_t cost = static_cast<uint64_t>(static_cast<unsigned __int128>(stored.size()) * kByte * stream.words / words);
+  if (count == all) choice.encoded = std::make_shared<const std::vector<ByteVector>>(std::move(stored));
+  uint64_t cost = static_cast<uint64_t>(static_cast<unsigned __int128>(bytes) * kByte * stream.words / words);
   for (const ByteVector& table : choice.tables) cost += table.size() * kByte;
   return std::optional(cost);
 }
@@ -69,6 +71,10 @@ Result<uint64_t> encoded_bytes(const Choice& choice, const Stream& stream) {
   constexpr uint64_t kMostFrames = 32;
   uint64_t sum = 0;
   for (const ByteVector& table : choice.tables) sum += table.size();
+  if (choice.encoded) {
+    for (const ByteVector& frame : *choice.encoded) sum += frame.size();
+    return sum;
+  }
   const auto regions = Regions::of(*choice.program, stream);
   if (!regions) return make_error(Errc::internal, "a program does not fit the stream it was chosen for");
   BREVIS_ASSIGN(const auto bound, bind(choice));
@@ -93,21 +99,25 @@ Result<uint64_t> encoded_bytes(const Choice& choice, const Stream& stream) {
   return sum;
 }
 
-Result<bool> expresses(const Choice& choice, const Stream& stream) {
+Result<bool> expresses(Choice& choice, const Stream& stream) {
+  constexpr uint64_t kMostKept = 4;  // frames
+  if (choice.encoded) return true;
   const auto& nodes = choice.program->nodes();
   if (std::all_of(nodes.begin(), nodes.end(), [](const dsl::Node& node) { return dsl::spec_of(node.op).total; }))
     return true;
   BREVIS_ASSIGN(const auto bound, bind(choice));
   const uint64_t step = choice.frame_words[0];
-  bits::OwnedWords buffer(stream.width, std::min(step, stream.words));
+  bits::OwnedWords buffer;
+  std::vector<ByteVector> kept;
   ByteVector stored;
   for (uint64_t first = 0; first < stream.words; first += step) {
-    const auto part = buffer.words().part(0, std::min(step, stream.words - first));
-    BREVIS_TRY(stream.read(first, part));
+    BREVIS_ASSIGN(const auto part, stream.at(first, std::min(step, stream.words - first), buffer));
     stored.clear();
     BREVIS_ASSIGN(const bool fits, dsl::encode_frame(*bound, 0, first, part, stored));
     if (!fits) return false;
+    if (stream.words <= kMostKept * step) kept.push_back(stored);
   }
+  if (!kept.empty()) choice.encoded = std::make_shared<const std::vector<ByteVector>>(std::move(kept));
   return true;
 }
 

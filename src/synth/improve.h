@@ -46,7 +46,7 @@ Status learn(const Stream& stream, uint64_t frame_words, const SearchOptions& op
 Result<uint64_t> encoded_bytes(const Choice& choice, const Stream& stream);
 
 // Whether a one-region program with its tables expresses every word of the stream. Programs whose operators never
-// refuse need no look.
-Result<bool> expresses(const Choice& choice, const Stream& stream);
+// refuse need no look. Keeps what it encoded for that in the choice, where it is little.
+Result<bool> expresses(Choice& choice, const Stream& stream);
 
 }  // namespace brevis::synth

@@ -193,7 +193,8 @@ class Searcher {
     ++waiting_;
   }
 
-  // A state of which nothing was tried yet. Most never have their turn, and asking operators takes longer than the rest.
+  // A state of which nothing was tried yet. Most never have their turn, and asking operators takes longer than the
+  // rest.
   void queue_new(uint32_t state) {
     open_at(state).push({priority(states_[state], 0), serial_++, state, 0, true});
     ++waiting_;
