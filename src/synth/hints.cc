@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t kHintWindows = 8, kHintWords = 4096;  // looked at for hints
 constexpr uint64_t kDeltaWords = 2048;                   // of each for the one about deltas
 constexpr uint64_t kDeltasOf = 64;                       // deltas have to save one bit in so many
+constexpr uint64_t kNoiseBias = 256 * 192, kNoiseSlack = 8;  // of a sample's byte; a word
 constexpr uint64_t kZerosOf = 64;                        // one word in so many is zero
 
 // Whether differences of neighbours say in about as few bits, byte by byte, what the words say.
@@ -30,18 +31,22 @@ bool hint_of_deltas(std::span<const bits::ConstWords> windows) {
       }
     }
   }
-  const auto cost = [](const std::vector<std::array<uint32_t, 256>>& counts) {
-    uint64_t sum = 0;
-    for (const auto& byte : counts) {
-      codec::Histogram histogram{8, {}};
-      for (size_t v = 0; v < 256; ++v)
-        if (byte[v] != 0) histogram.counts.emplace_back(v, byte[v]);
-      sum += entropy_cost(histogram);
-    }
-    return sum;
+  const auto cost = [](const std::array<uint32_t, 256>& counts) {
+    codec::Histogram histogram{8, {}};
+    for (size_t v = 0; v < 256; ++v)
+      if (counts[v] != 0) histogram.counts.emplace_back(v, counts[v]);
+    return entropy_cost(histogram);
   };
-  const uint64_t before = cost(plain);
-  return cost(deltas) < before + before / kDeltasOf;
+  uint64_t before = 0, after = 0, words = 0;
+  for (const auto& window : windows) words += std::min<size_t>(window.count, kDeltaWords);
+  for (unsigned byte = 0; byte < bytes; ++byte) {
+    const uint64_t own = cost(plain[byte]), differences = cost(deltas[byte]);
+    // Noise stays noise, and is no measure of what little more the others may cost.
+    if (std::min(own, differences) + kNoiseBias + words * kNoiseSlack >= words * 8 * 256) continue;
+    before += own;
+    after += differences;
+  }
+  return after < before + before / kDeltasOf;
 }
 
 struct Halves {
