@@ -17,7 +17,7 @@ constexpr uint64_t kSampleWords = 131072;  // in all, without a search; streams 
 constexpr uint64_t kSampleWindows = 8;
 constexpr size_t kProbeWords = 4096;  // of each of two windows: a first look at structures that need samples
 constexpr size_t kProbeWindows = 2;
-constexpr size_t kAfterProbe = 3;     // of them that are looked at closely
+constexpr size_t kAfterProbe = 3;  // of them that are looked at closely
 // Those within an eighth of the best and a bit a word: short windows exaggerate tables.
 constexpr uint64_t kProbeMargin = 8, kProbeBits = 256;
 

@@ -141,6 +141,22 @@ uint64_t Fields::least_of(const Field& field) const {
   return least;
 }
 
+// A bound below least() that a look at the commonest word gives.
+bool Fields::reaches(unsigned from_top, unsigned bits, uint64_t limit) {
+  Field& at = field(from_top, bits);
+  if (!at.least && limit != UINT64_MAX && at.histogram->counts.size() > kRankSizes.front()) {
+    constexpr uint64_t kLeastPositionBits = 2;
+    const auto& counts = at.histogram->counts;
+    uint64_t most = 0;
+    for (const auto& [word, count] : counts) most = std::max(most, count);
+    const uint64_t words = stats_.words, listed = std::min(words, kRankSizes.front() * most);
+    const uint64_t plain = words * static_cast<unsigned>(std::bit_width(counts.back().first)) * kBit;
+    const uint64_t beyond = std::min(counts.size() * kLeastFrequencyBits, (words - listed) * kLeastPositionBits) * kBit;
+    if (most <= words / 2 && std::min(plain, entropy(from_top, bits) + beyond) >= limit) return true;
+  }
+  return least(from_top, bits) >= limit;
+}
+
 uint64_t Fields::least(unsigned from_top, unsigned bits) {
   Field& at = field(from_top, bits);
   if (!at.least) {

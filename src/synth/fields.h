@@ -37,6 +37,8 @@ class Fields {
 
   // No way that best() tries costs less than this.
   uint64_t least(unsigned from_top, unsigned bits);
+  // Whether least() is `limit` or more; mostly cheaper to ask.
+  bool reaches(unsigned from_top, unsigned bits, uint64_t limit);
   // The cheapest way to code a known field by itself; nullopt when none costs less than `limit`.
   std::optional<Completed> best(unsigned from_top, unsigned bits, uint64_t limit = UINT64_MAX);
 

@@ -10,11 +10,11 @@
 namespace brevis::synth {
 namespace {
 
-constexpr uint64_t kHintWindows = 8, kHintWords = 4096;  // looked at for hints
-constexpr uint64_t kDeltaWords = 2048;                   // of each for the one about deltas
-constexpr uint64_t kDeltasOf = 64;                       // deltas have to save one bit in so many
+constexpr uint64_t kHintWindows = 8, kHintWords = 4096;      // looked at for hints
+constexpr uint64_t kDeltaWords = 2048;                       // of each for the one about deltas
+constexpr uint64_t kDeltasOf = 64;                           // deltas have to save one bit in so many
 constexpr uint64_t kNoiseBias = 256 * 192, kNoiseSlack = 8;  // of a sample's byte; a word
-constexpr uint64_t kZerosOf = 64;                        // one word in so many is zero
+constexpr uint64_t kZerosOf = 64;                            // one word in so many is zero
 
 // Whether differences of neighbours say in about as few bits, byte by byte, what the words say.
 bool hint_of_deltas(std::span<const bits::ConstWords> windows) {

@@ -75,9 +75,9 @@ std::optional<Cut> split(Fields& known, const std::vector<unsigned>& widths, uin
   }
   from_top = 0;
   for (const unsigned width : widths) {
+    if (known.reaches(from_top, width, limit - least)) return std::nullopt;
     least += known.least(from_top, width);
     from_top += width;
-    if (least >= limit) return std::nullopt;
   }
   Ranked fields{{OpId::merge, {}, {}}, 0};
   from_top = 0;
