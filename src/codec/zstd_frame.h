@@ -23,7 +23,6 @@ Status append_zstd_frame(ByteSpan bytes, int level, ByteVector& out, unsigned la
 // Bytes after a fast run of zstd, and after one that comes near what is stored in a fraction of the time; those of the
 // input where it fails.
 size_t zstd_fast_size(bits::ConstWords words);
-size_t zstd_usual_size(bits::ConstWords words);
 size_t zstd_near_size(bits::ConstWords words);
 
 }  // namespace brevis::codec
