@@ -72,8 +72,13 @@ void context_levels(const ContextParams& params, uint64_t low, bits::ConstWords 
   if (params.level == LevelOf::field) return bits::kernels().levels(words, params.shift, mask, low, out);
   bits::visit_lane(words.width, [&]<class T>(T) {
     const std::span<const T> in = words.as<T>();
-    for (size_t i = 0; i < in.size(); ++i)
-      out[i] = level_of(raw_level(LevelOf::size, uint64_t{in[i]} >> params.shift & mask, params.bits), low);
+    if constexpr (sizeof(T) <= 4) {
+      for (size_t i = 0; i < in.size(); ++i)
+        out[i] = level_of(raw_level_of_short(static_cast<uint32_t>(in[i] >> params.shift & mask), params.bits), low);
+    } else {
+      for (size_t i = 0; i < in.size(); ++i)
+        out[i] = level_of(raw_level(LevelOf::size, uint64_t{in[i]} >> params.shift & mask, params.bits), low);
+    }
   });
 }
 

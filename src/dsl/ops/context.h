@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 
 #include "dsl/ops/deal.h"
 
@@ -38,10 +39,21 @@ struct ContextParams {
 // What a field's value says before it is cut to levels.
 inline uint64_t raw_level(LevelOf kind, uint64_t field, unsigned bits) {
   if (kind == LevelOf::field) return field;
-  const uint64_t size = field >> (bits - 1) != 0 ? (0 - field) & bits::low_mask(bits) : field;
-  if (size == 0) return 0;
+  // Without branches: signs are as good as random.
+  const uint64_t negative = 0 - (field >> (bits - 1));
+  const uint64_t size = ((field ^ negative) - negative) & bits::low_mask(bits);
   const unsigned n = static_cast<unsigned>(std::bit_width(size));
-  return 2 * n - 1 + (n > 1 ? size >> (n - 2) & 1 : 0);
+  return n < 2 ? n : 2 * n - 1 + (size >> (n - 2) & 1);
+}
+
+// The same of fields of 32 bits or fewer: a double has the size of an integer and its second bit side by side, above
+// the 51 mantissa bits that follow them.
+inline uint64_t raw_level_of_short(uint32_t field, unsigned bits) {
+  const uint32_t negative = 0 - (field >> (bits - 1));
+  const uint32_t size = ((field ^ negative) - negative) & static_cast<uint32_t>(bits::low_mask(bits));
+  constexpr uint64_t kOfOne = 2 * 1023;
+  const uint64_t top = std::bit_cast<uint64_t>(static_cast<double>(size)) >> 51;
+  return size == 0 ? 0 : top - (kOfOne - 1);
 }
 
 inline uint8_t level_of(uint64_t raw, uint64_t low) {
