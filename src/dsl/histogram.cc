@@ -10,9 +10,8 @@
 namespace brevis::dsl {
 namespace {
 
-// Sorts by word and sums up equal ones.
-void merge_equal(std::vector<std::pair<uint64_t, uint64_t>>& counts) {
-  std::sort(counts.begin(), counts.end());
+// Sums up equal words, which follow one another.
+void merge_neighbours(std::vector<std::pair<uint64_t, uint64_t>>& counts) {
   size_t kept = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
     if (kept != 0 && counts[kept - 1].first == counts[i].first)
@@ -21,6 +20,12 @@ void merge_equal(std::vector<std::pair<uint64_t, uint64_t>>& counts) {
       counts[kept++] = counts[i];
   }
   counts.resize(kept);
+}
+
+// Sorts by word and sums up equal ones.
+void merge_equal(std::vector<std::pair<uint64_t, uint64_t>>& counts) {
+  std::sort(counts.begin(), counts.end());
+  merge_neighbours(counts);
 }
 
 // Four tables in turn, since equal neighbours (most of any skewed stream) would wait for each other's store.
@@ -34,6 +39,12 @@ void count_bytes(std::span<const uint8_t> words, uint64_t* counts) {
     const uint64_t sum = uint64_t{part[0][word]} + part[1][word] + part[2][word] + part[3][word];
     if (sum != 0) counts[word] += sum;  // words of fewer bits have fewer counters
   }
+}
+
+// Keeps every second one, from the first on.
+void halve(std::vector<size_t>& runs) {
+  for (size_t i = 0; 2 * i < runs.size(); ++i) runs[i] = runs[2 * i];
+  runs.resize((runs.size() + 1) / 2);
 }
 
 constexpr size_t kRadixFrom = 4096;  // words; fewer are sorted faster by comparing
@@ -62,10 +73,21 @@ void sort_words(std::vector<T>& words, unsigned width) {
 
 void Counter::add(bits::ConstWords words) {
   if (dense()) {
-    if (words.lane() == 1) return count_bytes(words.as<uint8_t>(), dense_.data());
-    for (const uint16_t word : words.as<uint16_t>()) ++dense_[word];
+    if (words.lane() == 1) return count_bytes(words.as<uint8_t>(), dense_.get());
+    // The words of a part are still at hand for the second pass.
+    constexpr size_t kPart = 4096;
+    const std::span<const uint16_t> all = words.as<uint16_t>();
+    for (size_t first = 0; first < all.size(); first += kPart) {
+      const auto part = all.subspan(first, std::min(kPart, all.size() - first));
+      std::array<bool, std::tuple_size_v<decltype(used_)>> seen{};
+      for (const uint16_t word : part) seen[word >> kBlockBits] = true;
+      for (size_t block = 0; block < seen.size(); ++block)
+        if (seen[block]) use(block);
+      for (const uint16_t word : part) ++dense_[word];
+    }
     return;
   }
+  runs_.push_back(loose_.size());
   bits::visit_lane(width_, [&]<class T>(T) {
     if constexpr (sizeof(T) >= 4) {
       std::vector<T> sorted(words.as<T>().begin(), words.as<T>().end());
@@ -82,15 +104,31 @@ void Counter::add(bits::ConstWords words) {
 }
 
 void Counter::tidy() {
-  merge_equal(loose_);
+  if (!sorted_) {
+    merge_equal(loose_);
+  } else {
+    // Two runs at a time, and again those that are left.
+    const auto at = [&](size_t run) {
+      return loose_.begin() + static_cast<ptrdiff_t>(run < runs_.size() ? runs_[run] : loose_.size());
+    };
+    for (; runs_.size() > 1; halve(runs_))
+      for (size_t run = 0; run + 1 < runs_.size(); run += 2) std::inplace_merge(at(run), at(run + 1), at(run + 2));
+    merge_neighbours(loose_);
+  }
+  runs_.assign(1, 0);
+  sorted_ = true;
   tidy_at_ = std::max(size_t{1} << 20, loose_.size() * 2);
 }
 
 codec::Histogram Counter::histogram() {
   codec::Histogram histogram{width_, {}};
   if (dense()) {
-    for (size_t word = 0; word < dense_.size(); ++word)
-      if (dense_[word] != 0) histogram.counts.emplace_back(word, dense_[word]);
+    const size_t block = size_t{1} << std::min(width_, kBlockBits);
+    for (size_t first = 0; first < size_t{1} << width_; first += block) {
+      if (!used_[first >> kBlockBits]) continue;
+      for (size_t word = first; word < first + block; ++word)
+        if (dense_[word] != 0) histogram.counts.emplace_back(word, dense_[word]);
+    }
   } else {
     tidy();
     histogram.counts = loose_;
