@@ -39,11 +39,12 @@ LookAhead::Foresee Coder::foresee(const RecordPlan& plan) const {
   sharing_.tell(plan, told);
   if (told.siblings_decide) return {};
   const bool plain = told.kin && told.kin->plain >= kPlainSoon;
-  return [this, &plan, plain, mate = std::move(told.mate)](const SpanStream& bytes,
-                                                           const Scan& scan) -> LookAhead::Foreseen {
+  return [this, &plan, plain, mate = std::move(told.mate), counted = told.counted](
+             const SpanStream& bytes, const Scan& scan) -> LookAhead::Foreseen {
     auto options = options_of(plan, scan);
     if (!options || options->wanted) return {};
     options->mate = mate;
+    options->counted = counted;
     auto seen = synth::Foreseen::of(words_of(bytes, plan.dtype, plan.width(), plan.shape), scan.stats, *options, plain);
     return seen ? std::move(*seen) : nullptr;
   };

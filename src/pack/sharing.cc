@@ -39,6 +39,8 @@ void Sharing::tell(const RecordPlan& plan, synth::ChooseOptions& options) const 
   }
   if (const auto kin = kin_.find({plan.dtype, plan.role, plan.shape.size()}); kin != kin_.end())
     options.kin = kin->second;
+  if (const auto kin = counted_.find({plan.dtype, plan.role, plan.shape.size()}); kin != counted_.end())
+    options.counted = kin->second;
 }
 
 void Sharing::learn(const RecordPlan& plan, const synth::Choice& choice) {
@@ -49,6 +51,7 @@ void Sharing::learn(const RecordPlan& plan, const synth::Choice& choice) {
     siblings_by_role_[key].add(*choice.sibling, row_of(plan));
   }
   if (choice.mate) mates_.insert_or_assign(key, *choice.mate);
+  if (choice.counted) counted_.insert_or_assign({plan.dtype, plan.role, plan.shape.size()}, *choice.counted);
   if (!choice.frame_words.empty() && (choice.kin || !choice.shared))
     kin_.insert_or_assign({plan.dtype, plan.role, plan.shape.size()}, choice.kin.value_or(synth::Kin{}));
 }

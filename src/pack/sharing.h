@@ -34,7 +34,7 @@ class Sharing {
   // What searches found.
   std::map<ShapeKey, Siblings> siblings_by_shape_;
   std::map<Key, Siblings> siblings_by_role_;
-  std::map<KinKey, synth::Kin> kin_;
+  std::map<KinKey, synth::Kin> kin_, counted_;
 };
 
 }  // namespace brevis::pack

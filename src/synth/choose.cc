@@ -187,6 +187,13 @@ Result<std::optional<Choice>> offset_like_mate(const Stream& stream, Fields& fie
   return choice;
 }
 
+// Whether programs that only samples price need no look, as far as its kin tell.
+Result<bool> only_counts_tell(const Stream& stream, uint64_t entropy, const ChooseOptions& options) {
+  if (!options.counted) return false;
+  const unsigned after = options.search ? options.search->effort->counted_after : kPlainAfter;
+  return is_like(stream, entropy, *options.counted, after);
+}
+
 // Without a skeleton, but for streams that need no data.
 Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, const ChooseOptions& options) {
   if (!options.wanted) {
@@ -203,7 +210,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   bool plain = false;
   if (options.kin && !options.wanted) {
     const unsigned after = options.search ? options.search->effort->plain_after : kPlainAfter;
-    BREVIS_ASSIGN(plain, is_plain(stream, entropy, *options.kin, after));
+    BREVIS_ASSIGN(plain, is_like(stream, entropy, *options.kin, after));
   }
   const bool may_shift = may_use(options, dsl::OpId::offset);
   if (plain && may_shift) {
@@ -231,13 +238,20 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
     if (choice) return std::move(*choice);
   }
   std::vector<Candidate> candidates;
+  std::optional<Kin> like_kin = plain ? std::nullopt : std::optional(Kin{});
   if (options.wanted) {
     BREVIS_ASSIGN(const Look sample, draw(stream, frame_words, options));
     if (auto candidate = price(options.wanted->expr(), sample.placed, stream.words))
       candidates.push_back(std::move(*candidate));
   }
   if (candidates.empty()) {
-    BREVIS_ASSIGN(candidates, Foreseen::known(options.foreseen, stream, fields, plain, options));
+    bool counted = plain;
+    if (!counted) {
+      BREVIS_ASSIGN(counted, only_counts_tell(stream, entropy, options));
+    }
+    BREVIS_ASSIGN(candidates, Foreseen::known(options.foreseen, stream, fields, counted, options));
+    if (!plain && !candidates.empty() && !candidates.front().sampled)
+      like_kin = Kin{options.counted ? options.counted->plain + 1 : 1, entropy / stream.words};
   }
   std::optional<Choice> shifted;
   if (offset) {
@@ -262,18 +276,21 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
       trace = std::move(better.trace);
       if (better.choice) {
         better.choice->trace = std::move(trace);
+        better.choice->counted = Kin{};
         return std::move(*better.choice);
       }
     }
   }
   if (shifted) {  // whose mate is not plain
     shifted->trace = trace;
+    shifted->counted = like_kin;
     return std::move(*shifted);
   }
   for (const auto& candidate : candidates) {
     BREVIS_ASSIGN(auto choice, train_whole(stream, fields, candidate.expr, options));
     if (!choice) continue;
     choice->trace = trace;
+    choice->counted = like_kin;
     choice->estimated_bytes = candidate.cost / (256 * 8);
     if (entropy != 0)
       if (const auto cost = cost_by_stats(candidate.expr, fields))

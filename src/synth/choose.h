@@ -30,7 +30,8 @@ struct Sibling {
 };
 
 // Streams of one dtype, role and number of axes. Where cuts into fields were all that was found for some of them in a
-// row, whatever was looked at, those that resemble them are cut into fields and that is it.
+// row, whatever was looked at, those that resemble them are cut into fields and that is it. Where the best of the known
+// programs was one that counts alone tell, those that only samples price need no look.
 struct Kin {
   unsigned plain = 0;    // in a row
   uint64_t entropy = 0;  // of the last one, 1/256 bits a word
@@ -55,6 +56,7 @@ struct Choice {
   uint64_t estimated_bytes = 0;      // of the whole stream, expected
   std::optional<Mate> mate;          // what a like stream may be told
   std::optional<Kin> kin;            // where cuts into fields were all there was
+  std::optional<Kin> counted;        // whether counts told the best known program, where known ones were looked at
   std::optional<Sibling> sibling;    // where a search, or a like stream's, found it
   std::optional<SearchTrace> trace;  // when there was a search
   bool shared = false;               // a like stream's answer, at least in that there is nothing else to find
@@ -68,7 +70,7 @@ struct ChooseOptions {
   std::optional<dsl::Program> wanted;
   std::optional<Mate> mate;
   bool mate_decides = false;  // where its program does as well here, nothing else is looked at
-  std::optional<Kin> kin;
+  std::optional<Kin> kin, counted;
   std::vector<Sibling> siblings;  // programs found for like streams, the last one first
   bool siblings_decide = false;   // where one does as well here, there is no search
   // Statistics of consecutive parts of a long stream, at most 16 bits wide: programs are priced with tables a part.

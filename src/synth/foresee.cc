@@ -8,6 +8,8 @@
 namespace brevis::synth {
 namespace {
 
+constexpr unsigned kCountedSoon = 2;  // so many such kin in a row: the next one may well be
+
 bool moves_fields(dsl::OpId op) { return op == dsl::OpId::offset || op == dsl::OpId::select; }
 
 // What known_candidates() asks of the mate.
@@ -43,7 +45,8 @@ Status Foreseen::look(const Stream& stream, const ChooseOptions& options) {
     promises_.push_back({std::nullopt, std::nullopt});
     BREVIS_ASSIGN(promises_.back().promise, promising_offset(stream));
   }
-  BREVIS_ASSIGN(std::vector<Candidate> candidates, known_candidates(stream, fields_, false, options));
+  const bool counted = options.counted && options.counted->plain >= kCountedSoon;
+  BREVIS_ASSIGN(std::vector<Candidate> candidates, known_candidates(stream, fields_, counted, options));
   const bool promised = !promises_.empty() && promises_.back().promise;
   if (promised) BREVIS_TRY(look_moved(stream, options));
   if (!options.parts.empty()) return {};  // of streams in parts only what fields keep is of use
@@ -52,7 +55,7 @@ Status Foreseen::look(const Stream& stream, const ChooseOptions& options) {
     BREVIS_ASSIGN(auto choice, synth::by_context(stream, fields_, cost, cost, entropy_by_stats(fields_), options));
     contexts_ = Contexts{cost, cost, std::move(choice)};
   }
-  known_ = Known{asked_of_mate(options), std::move(candidates)};
+  known_ = Known{asked_of_mate(options), counted, std::move(candidates)};
   return {};
 }
 
@@ -80,12 +83,12 @@ Result<std::shared_ptr<Moved>> Foreseen::move(const Foreseen* seen, const Stream
   return moved;
 }
 
-Result<std::vector<Candidate>> Foreseen::known(const Foreseen* seen, const Stream& stream, Fields& fields, bool plain,
+Result<std::vector<Candidate>> Foreseen::known(const Foreseen* seen, const Stream& stream, Fields& fields, bool counted,
                                                const ChooseOptions& options) {
-  if (seen != nullptr && seen->known_ && !plain && options.parts.empty() &&
+  if (seen != nullptr && seen->known_ && seen->known_->counted == counted && options.parts.empty() &&
       seen->known_->mate == asked_of_mate(options))
     return seen->known_->candidates;
-  return known_candidates(stream, fields, plain, options);
+  return known_candidates(stream, fields, counted, options);
 }
 
 Result<std::optional<Choice>> Foreseen::by_context(const Foreseen* seen, const Stream& stream, Fields& fields,

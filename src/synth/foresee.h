@@ -34,7 +34,7 @@ class Foreseen {
                                                         const std::vector<uint64_t>* given = nullptr);
   static Result<std::shared_ptr<Moved>> move(const Foreseen* seen, const Stream& stream,
                                              const std::vector<uint64_t>& params, Fields& whole);
-  static Result<std::vector<Candidate>> known(const Foreseen* seen, const Stream& stream, Fields& fields, bool plain,
+  static Result<std::vector<Candidate>> known(const Foreseen* seen, const Stream& stream, Fields& fields, bool counted,
                                               const ChooseOptions& options);
   static Result<std::optional<Choice>> by_context(const Foreseen* seen, const Stream& stream, Fields& fields,
                                                   uint64_t plain, uint64_t limit, uint64_t entropy,
@@ -57,6 +57,7 @@ class Foreseen {
   };
   struct Known {
     std::optional<dsl::Expr> mate;  // that there was by then: there may be another one when the stream's turn comes
+    bool counted;
     std::vector<Candidate> candidates;
   };
   Fields fields_;

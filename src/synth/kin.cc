@@ -13,7 +13,7 @@ constexpr unsigned kDoubtEvery = 8;      // the 8th plain one in a row, the 64th
 
 }  // namespace
 
-Result<bool> is_plain(const Stream& stream, uint64_t entropy, const Kin& kin, unsigned after) {
+Result<bool> is_like(const Stream& stream, uint64_t entropy, const Kin& kin, unsigned after) {
   if (after == 0 || kin.plain < after) return false;
   unsigned doubt = kin.plain;
   while (doubt % kDoubtEvery == 0) doubt /= kDoubtEvery;

@@ -9,7 +9,8 @@
 
 namespace brevis::synth {
 
-// `entropy`: of the stream by its statistics. `after`: how many plain kin in a row are believed, 0 for none.
-Result<bool> is_plain(const Stream& stream, uint64_t entropy, const Kin& kin, unsigned after);
+// Whether it is as its kin were. `entropy`: of the stream by its statistics. `after`: so many in a row are believed, 0
+// for none.
+Result<bool> is_like(const Stream& stream, uint64_t entropy, const Kin& kin, unsigned after);
 
 }  // namespace brevis::synth

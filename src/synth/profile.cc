@@ -17,6 +17,7 @@ constexpr Effort kDense{.limits = {.expansions = 60, .keep = 6},
                         .least_work_of = 24,
                         .thorough = 32,
                         .plain_after = 0,
+                        .counted_after = 4,
                         .prior_streams = 6};
 constexpr Effort kBalanced{.limits = {.expansions = 60, .keep = 6},
                            .window_words = 2048,

@@ -36,6 +36,7 @@ struct Effort {
   uint64_t thorough = 0;                 // streams of a file that are searched on whole frames, order telling so much
   uint64_t thorough_work_of = 4096;      // what such a search may look at: so many times its sample
   unsigned plain_after = 2;              // so many plain mates in a row say that the next one is plain, too; 0: none do
+  unsigned counted_after = 2;            // the same of those whose best known program counts alone told
   size_t prior_streams = 0;              // searched ahead to learn a prior
   uint64_t prior_factor = 4;             // with that many times the expansions
 };
