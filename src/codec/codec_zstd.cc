@@ -14,6 +14,7 @@
 #include "bits/log2.h"
 #include "codec/codec.h"
 #include "codec/zstd_frame.h"
+#include "codec/zstd_memo.h"
 
 namespace brevis::codec {
 namespace {
@@ -71,7 +72,16 @@ Status decode(const Table*, ByteSpan payload, bits::Words out) {
 
 Status encode(const Table*, bits::ConstWords in, ByteVector& out) {
   if (in.count == 0) return {};
-  return append_zstd_frame(in.byte_span(), level_for(in), out, in.lane());
+  ZstdMemo* const memo = ZstdMemo::mine();
+  if (memo != nullptr)
+    if (const auto known = memo->find(in.byte_span(), in.lane())) {
+      out.insert(out.end(), known->begin(), known->end());
+      return {};
+    }
+  const size_t at = out.size();
+  BREVIS_TRY(append_zstd_frame(in.byte_span(), level_for(in), out, in.lane()));
+  if (memo != nullptr) memo->keep(in.byte_span(), in.lane(), ByteSpan(out).subspan(at));
+  return {};
 }
 
 // What zstd's literals cost when it finds no repeats: the order-0 entropy of all bytes together.

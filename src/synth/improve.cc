@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codec/zstd_memo.h"
 #include "dsl/encode.h"
 #include "synth/sample.h"
 #include "synth/spine.h"
@@ -181,6 +182,7 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known
       (!thorough &&
        given.budget->left() < given.effort->least_work_of * given.effort->windows * given.effort->window_words))
     return out;
+  const codec::ZstdMemo memo;  // candidates differ in a few literals
   SearchOptions options = given;
   const Effort whole = thorough_effort(*given.effort, frame_words);
   if (thorough) options.effort = &whole;
