@@ -5,6 +5,9 @@
 // gain taken: then count / (f + 1) < l for every symbol at the end, and l < count / (f - 1) for those that took any.
 // Summing the second over all symbols: l < total / spare, with spare the units left after one each. With the first:
 // f + 1 > count * spare / total. So the best division gives each symbol at least the whole part of that share.
+//
+// Nor need most of the others be given one by one: those of more than some gain go before all others, in any order.
+// With count * ln(1 + 1/f) near count / (f + 1/2), a least gain that leaves few to be given is found in a few rounds.
 #include "codec/frequencies.h"
 
 #include <algorithm>
@@ -55,6 +58,48 @@ void sift_down(std::span<Bid> heap) {
   heap[at] = sinking;
 }
 
+constexpr double kGainOne = 2147483648.0;  // gains are in units of its inverse
+
+// Frequencies with all units from `start` on that gain `least` or more.
+std::vector<uint32_t> raised(std::span<const uint64_t> weights, const std::vector<uint32_t>& start, uint64_t least,
+                             uint64_t& given) {
+  std::vector<uint32_t> out(start.size());
+  const double share = kGainOne / static_cast<double>(least);
+  given = 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    // About right, and then exactly.
+    uint64_t f = std::max<uint64_t>(start[i], static_cast<uint64_t>(static_cast<double>(weights[i]) * share + 0.5));
+    while (f > start[i] && weights[i] * gain_of_one_more(f - 1) < least) --f;
+    while (weights[i] * gain_of_one_more(f) >= least) ++f;
+    out[i] = static_cast<uint32_t>(f);
+    given += f;
+  }
+  return out;
+}
+
+// Most units of `scale` that are not given by `frequencies` yet, as giving them one by one would.
+void give_most(std::span<const uint64_t> weights, uint64_t weight, uint64_t scale, std::vector<uint32_t>& frequencies,
+               uint64_t& given) {
+  constexpr unsigned kRounds = 6;
+  constexpr uint64_t kFewOf = 32;  // of the symbols: so few are given one by one
+  double share = static_cast<double>(scale) / static_cast<double>(weight);
+  for (unsigned round = 0; round < kRounds && scale - given > frequencies.size() / kFewOf; ++round) {
+    uint64_t sum = 0;
+    const auto least = std::max<uint64_t>(1, static_cast<uint64_t>(kGainOne / share));
+    std::vector<uint32_t> tried = raised(weights, frequencies, least, sum);
+    if (sum <= scale) {
+      frequencies = std::move(tried);
+      given = sum;
+    }
+    // The rarest have one unit whatever the share.
+    uint64_t fixed = 0;
+    for (const uint32_t f : sum <= scale ? frequencies : tried) fixed += f == 1;
+    if (sum <= fixed || scale <= fixed) break;
+    share *= static_cast<double>(scale - fixed) / static_cast<double>(sum - fixed);
+    if (sum > scale) share *= 1 - 1.0 / 1024;
+  }
+}
+
 }  // namespace
 
 std::vector<uint32_t> normalise(std::span<const uint64_t> counts, unsigned scale_bits) {
@@ -72,6 +117,8 @@ std::vector<uint32_t> normalise(std::span<const uint64_t> counts, unsigned scale
   uint64_t given = 0;
   for (size_t i = 0; i < counts.size(); ++i)
     given += frequencies[i] = static_cast<uint32_t>(std::max<uint64_t>(1, weights[i] * spare / weight));
+
+  give_most(weights, weight, scale, frequencies, given);
 
   std::vector<Bid> bids(counts.size());
   for (size_t i = 0; i < counts.size(); ++i) bids[i] = {weights[i] * gain_of_one_more(frequencies[i]), i};

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include "support/words.h"
 
@@ -69,4 +70,33 @@ TEST_CASE("frequencies: no unit moved from one word to another saves anything") 
       REQUIRE(cost(counts, frequencies, 12) >= ours * (1 - 1e-7));
       ++from, --to;
     }
+}
+
+TEST_CASE("frequencies: units come to the same words as if each were given to whoever gains most") {
+  // As the source says it: 2^31 * ln(1 + 1/f) by four terms of the series, the lower word among equals.
+  const auto gain = [](uint64_t f) {
+    const uint64_t y = (uint64_t{1} << 32) / (2 * f + 1), square = y * y >> 32;
+    const uint64_t y3 = y * square >> 32, y5 = y3 * square >> 32, y7 = y5 * square >> 32;
+    return y + y3 / 3 + y5 / 5 + y7 / 7;
+  };
+  for (uint64_t f = 1; f < 65536; ++f) REQUIRE(gain(f) >= gain(f + 1));
+  test::Random random(7);
+  for (int round = 0; round < 40; ++round) {
+    const unsigned scale_bits = 8 + static_cast<unsigned>(random.below(9));
+    const size_t n = 2 + random.below(std::min<uint64_t>(3000, (uint64_t{1} << scale_bits) - 2));
+    std::vector<uint64_t> counts(n);
+    const unsigned skew = static_cast<unsigned>(random.below(24));
+    for (auto& count : counts) count = 1 + (random.next() >> (40 + random.below(skew + 1)));
+    std::vector<uint32_t> expected(n, 1);
+    std::set<std::pair<uint64_t, uint64_t>> bids;  // gain from above, word
+    for (size_t i = 0; i < n; ++i) bids.emplace(UINT64_MAX - counts[i] * gain(1), i);
+    for (uint64_t given = n; given < uint64_t{1} << scale_bits; ++given) {
+      const uint64_t word = bids.begin()->second;
+      bids.erase(bids.begin());
+      bids.emplace(UINT64_MAX - counts[word] * gain(++expected[word]), word);
+    }
+    CAPTURE(n);
+    CAPTURE(scale_bits);
+    CHECK(codec::normalise(counts, scale_bits) == expected);
+  }
 }
