@@ -17,9 +17,8 @@ constexpr uint64_t kSampleWords = 131072;  // in all, without a search; streams 
 constexpr uint64_t kSampleWindows = 8;
 constexpr size_t kProbeWords = 4096;  // of each of two windows: a first look at structures that need samples
 constexpr size_t kProbeWindows = 2;
-constexpr size_t kAfterProbe = 3;  // of them that are looked at closely
-// Those within an eighth of the best and a bit a word: short windows exaggerate tables.
-constexpr uint64_t kProbeMargin = 8, kProbeBits = 256;
+constexpr size_t kAfterProbe = 3;     // of them that are looked at closely
+constexpr uint64_t kProbeMargin = 8;  // those within an eighth of the best: short windows exaggerate tables
 
 uint64_t scale(uint64_t cost, uint64_t to, uint64_t from) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * to / from);
@@ -70,9 +69,7 @@ std::vector<const Expr*> probe(const std::vector<const Expr*>& structures, const
         {sample.placed[i].position, sample.views[i].part(0, std::min(kProbeWords, sample.views[i].count))});
   std::vector<std::pair<uint64_t, size_t>> costs;
   uint64_t best = known;
-  const auto limit = [&] {
-    return best == UINT64_MAX ? best : best + std::min(best / kProbeMargin, words * kProbeBits);
-  };
+  const auto limit = [&] { return best == UINT64_MAX ? best : best + best / kProbeMargin; };
   for (size_t i = 0; i < structures.size(); ++i)
     if (const auto candidate = price(*structures[i], windows, words, limit(), true)) {
       costs.emplace_back(candidate->cost, i);
