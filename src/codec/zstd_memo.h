@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What zstd made of bytes, remembered while one of these stands. Candidates for a stream's program are encoded one after
-// the other and have most of their literals in common, which zstd takes longer over than all else.
+// What zstd made of bytes, remembered while one of these stands. Candidates for a stream's program are encoded one
+// after the other and have most of their literals in common, which zstd takes longer over than all else.
 //
 // Threads: one stands for the thread that made it, and the encoder looks for it there. They may be nested; the last one
 // serves. Memory: bounded by kBytes; what finds no room is not remembered. Determinism: a payload is that of the very

@@ -141,15 +141,15 @@ uint64_t share_of(uint64_t cost, uint64_t whole) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * kShareOne / std::max<uint64_t>(whole, 1));
 }
 
-// Trains and encodes the programs that promise enough, beside the known one.
-Status rerank(const Stream& stream, TargetPool& pool, const std::vector<Found>& promising, const Known& given,
-              uint64_t known_cost, std::optional<Candidate>& best, const SearchOptions& options,
+// Trains and encodes the programs that promise enough, `most` of them, beside the known one.
+Status rerank(const Stream& stream, TargetPool& pool, const std::vector<Found>& promising, size_t most,
+              const Known& given, uint64_t known_cost, std::optional<Candidate>& best, const SearchOptions& options,
               const TrainWhole& train, Improved& out) {
   const std::vector<dsl::Expr>& known = given.programs;
   const Effort& effort = *options.effort;
   size_t tried = 0;
   for (const Found& found : promising) {
-    if (tried == effort.rerank || found.cost + found.cost / effort.gain_of >= known_cost) break;
+    if (tried == most || found.cost + found.cost / effort.gain_of >= known_cost) break;
     const bool is_known = std::find(known.begin(), known.end(), found.expr) != known.end();
     if (found.expr == known.front() || (is_known && given.costs)) continue;
     BREVIS_ASSIGN(auto other, prove(stream, pool, found.expr, options, train));
@@ -217,14 +217,15 @@ Result<Improved> improve(const Stream& stream, uint64_t frame_words, const Known
   Searched searched = search_from_here();
   if (!thorough) options.budget->spend(pool.work());
   out.trace = std::move(searched.trace);
-  BREVIS_TRY(rerank(stream, pool, searched.best, known, known_cost, proved, options, train, out));
+  BREVIS_TRY(rerank(stream, pool, searched.best, effort.rerank, known, known_cost, proved, options, train, out));
   std::erase_if(usual, [&](const Found& found) {
     return std::any_of(searched.best.begin(), searched.best.end(),
                        [&](const Found& f) { return f.expr == found.expr; });
   });
   for (Found& found : usual) found.cost = pool.score(TargetPool::kRoot, found.expr).value_or(UINT64_MAX / 2);
   std::stable_sort(usual.begin(), usual.end(), [](const Found& a, const Found& b) { return a.cost < b.cost; });
-  BREVIS_TRY(rerank(stream, pool, usual, known, known_cost, proved, options, train, out));
+  // These come second: half as many are enough.
+  BREVIS_TRY(rerank(stream, pool, usual, (effort.rerank + 1) / 2, known, known_cost, proved, options, train, out));
   if (out.choice) out.choice->sibling->thorough = thorough;
   options.budget->found(out.choice.has_value());
   return out;
