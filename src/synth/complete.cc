@@ -199,7 +199,7 @@ uint64_t run_bytes(size_t (*run)(bits::ConstWords), std::span<const bits::ConstW
   return std::max<uint64_t>(1, bytes);
 }
 
-constexpr uint64_t kNearBytes = 16384;  // that nearer runs see
+constexpr uint64_t kNearBytes = 8192;  // that nearer runs see
 constexpr uint64_t kNearOf = 16;
 
 // What zstd makes of words whose cheapest other codec costs `limit`; kNever where that is no less. A fast run tells
