@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 
 #include "bits/kernels.h"
 #include "dsl/histogram.h"
@@ -37,7 +38,10 @@ class Scratch {
  public:
   static Scratch& mine(size_t size) {
     thread_local Scratch scratch;
-    if (scratch.counts_.size() < size) scratch.counts_.resize(size);
+    if (scratch.counts_.size() < size) {
+      scratch.counts_.resize(size);
+      scratch.found_ = std::make_unique_for_overwrite<std::pair<uint64_t, uint64_t>[]>(size);
+    }
     return scratch;
   }
 
@@ -59,25 +63,33 @@ class Scratch {
     for (; i < words.size(); ++i) ++counts[static_cast<size_t>(words[i] >> shift)];
   }
 
-  // Appends what was counted of words below `size` and leaves zeros.
+  // What was counted of words below `size`; leaves zeros.
   void take(size_t size, codec::Histogram& out) {
     constexpr size_t kBlock = 16;
+    std::pair<uint64_t, uint64_t>* const found = found_.get();
+    uint32_t* const counts = counts_.data();
+    size_t number = 0;
     for (size_t at = 0; at < size; at += kBlock) {
       const size_t n = std::min(kBlock, size - at);
-      uint32_t any = n != kBlock;
-      if (n == kBlock)
-        for (size_t i = 0; i < kBlock; ++i) any |= counts_[at + i];
-      if (any == 0) continue;
-      for (size_t i = at; i < at + n; ++i) {
-        if (counts_[i] == 0) continue;
-        out.counts.emplace_back(i, counts_[i]);
-        counts_[i] = 0;
+      if (n == kBlock) {
+        std::array<uint64_t, kBlock / 2> pairs;
+        std::memcpy(pairs.data(), counts + at, sizeof(pairs));
+        uint64_t any = 0;
+        for (const uint64_t pair : pairs) any |= pair;
+        if (any == 0) continue;
+      }
+      for (size_t i = at; i < at + n; ++i) {  // whether a word occurs is hard to foresee
+        found[number] = {i, counts[i]};
+        number += counts[i] != 0;
+        counts[i] = 0;
       }
     }
+    out.counts.assign(found, found + number);
   }
 
  private:
   std::vector<uint32_t> counts_;
+  std::unique_ptr<std::pair<uint64_t, uint64_t>[]> found_;
 };
 
 template <class T>
