@@ -345,9 +345,10 @@ Status Coder::queue_frames(const RecordPlan& plan, const std::shared_ptr<Job>& j
         bytes,
         [this, job, first, step] {
           // What is read anew may have changed since it was encoded.
-          const bool known = job->choice.encoded && job->bytes->held() != nullptr;
+          const auto& encoded = job->choice.encoded;
+          const bool known = encoded && first / step < encoded->size() && job->bytes->held() != nullptr;
           return encode_one(job->stream, 0, first, step, *job->bound, nullptr,
-                            known ? &(*job->choice.encoded)[first / step] : nullptr);
+                            known ? &(*encoded)[first / step] : nullptr);
         },
         [this, job, &plan](Result<EncodedFrame> made) -> Status {
           if (!made) return of_plan(plan, std::move(made).error());

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "codec/zstd_frame.h"
+#include "codec/zstd_memo.h"
 #include "support/words.h"
 
 using namespace brevis;
@@ -29,6 +31,48 @@ TEST_CASE("codec: the table finds every entry by id and name, ids ascend") {
 TEST_CASE("codec: a histogram's total") {
   CHECK(codec::Histogram{8, {}}.total() == 0);
   CHECK(codec::Histogram{8, {{1, 5}, {7, 6}}}.total() == 11);
+}
+
+TEST_CASE("zstd: what was made of bytes is remembered for the thread that asked for that, and is the same") {
+  const auto encode = [](const bits::OwnedWords& words) {
+    ByteVector payload = {1, 2, 3};  // it is appended to what there is
+    REQUIRE(codec::zstd_codec.encode(nullptr, words.view(), payload));
+    return payload;
+  };
+  test::Random random(8);
+  bits::OwnedWords words(16, 4000), others(16, 4000), bytes(8, 8000), few(16, 8);
+  for (size_t i = 0; i < 4000; ++i) words.words().set(i, random.below(5) * 77), others.words().set(i, i % 300);
+  std::copy_n(words.view().data, words.view().bytes(), bytes.words().data);
+  for (size_t i = 0; i < 8; ++i) few.words().set(i, i);
+  const std::vector<const bits::OwnedWords*> all = {&words, &others, &bytes, &few};
+  std::vector<ByteVector> truth;
+  for (const auto* one : all) truth.push_back(encode(*one));
+  CHECK(codec::ZstdMemo::mine() == nullptr);
+  {
+    const codec::ZstdMemo memo;
+    CHECK(codec::ZstdMemo::mine() == &memo);
+    for (int round = 0; round < 2; ++round)
+      for (size_t i = 0; i < all.size(); ++i) CHECK(encode(*all[i]) == truth[i]);
+    const auto known = memo.find(words.view().byte_span(), 2);
+    REQUIRE(known);
+    CHECK(ByteVector(known->begin(), known->end()) == ByteVector(truth[0].begin() + 3, truth[0].end()));
+    CHECK(memo.find(words.view().byte_span(), 4) == std::nullopt);  // matches of other words are looked for
+    CHECK(memo.find(few.view().byte_span(), 2) == std::nullopt);
+    {
+      const codec::ZstdMemo inner;
+      CHECK(codec::ZstdMemo::mine() == &inner);
+      CHECK(inner.find(words.view().byte_span(), 2) == std::nullopt);
+    }
+    CHECK(codec::ZstdMemo::mine() == &memo);
+    std::thread([&] { CHECK(codec::ZstdMemo::mine() == nullptr); }).join();
+  }
+  CHECK(codec::ZstdMemo::mine() == nullptr);
+  codec::ZstdMemo full;
+  const ByteVector large(codec::ZstdMemo::kBytes), small(4096, 7);
+  full.keep(large, 1, small);
+  CHECK(full.find(large, 1) == std::nullopt);
+  full.keep(small, 1, small);
+  CHECK(full.find(small, 1) != std::nullopt);
 }
 
 TEST_CASE("raw: whole bytes only, any other size is corrupt") {

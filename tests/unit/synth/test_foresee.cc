@@ -5,7 +5,9 @@
 
 #include <cmath>
 
+#include "dsl/encode.h"
 #include "support/weights.h"
+#include "synth/table_sets.h"
 
 using namespace brevis;
 
@@ -102,12 +104,37 @@ void check_equal(const synth::Choice& a, const synth::Choice& b) {
   }
   CHECK(a.kin.has_value() == b.kin.has_value());
   if (a.kin && b.kin) CHECK(a.kin->plain == b.kin->plain);
+  CHECK(a.counted.has_value() == b.counted.has_value());
+  if (a.counted && b.counted) CHECK(a.counted->plain == b.counted->plain);
+}
+
+// Whether what choosing encoded is at hand; if so it is what encoding gives.
+bool encoded_is_true(const synth::Choice& choice, const synth::Stream& stream) {
+  if (!choice.encoded) return false;
+  REQUIRE(choice.frame_words.size() == 1);
+  const uint64_t step = choice.frame_words[0];
+  CHECK(choice.encoded->size() == (stream.words + step - 1) / step);
+  const auto bound = synth::bind_sets(choice.program, synth::single_sets(choice.tables));
+  REQUIRE(bound);
+  bits::OwnedWords buffer;
+  for (size_t frame = 0; frame < choice.encoded->size(); ++frame) {
+    const uint64_t first = frame * step;
+    const auto words = stream.at(first, std::min(step, stream.words - first), buffer);
+    REQUIRE(words);
+    ByteVector stored;
+    const auto fits = dsl::encode_frame(**bound, 0, first, *words, stored);
+    REQUIRE(fits);
+    CHECK(*fits);
+    CHECK(stored == (*choice.encoded)[frame]);
+  }
+  return true;
 }
 
 }  // namespace
 
 TEST_CASE("what was foreseen changes no choice, whatever was guessed of the streams in between") {
   const World world;
+  size_t encoded = 0;
   const std::vector<std::optional<synth::Mate>> mates{
       std::nullopt, synth::Mate{{dsl::OpId::offset, {7, 8, 256, 300}, {synth::bare_literal()}}, 66000}};
   for (const Case& one : cases()) {
@@ -118,12 +145,15 @@ TEST_CASE("what was foreseen changes no choice, whatever was guessed of the stre
     const std::vector<synth::StreamStats> parts = quarters_of(one, stream);
     for (const bool searching : {true, false}) {
       if (!searching && one.bytes.size() > (1u << 18)) continue;
-      const auto choose = [&](const std::optional<synth::Mate>& mate, unsigned plain, synth::Foreseen* seen) {
+      const uint64_t entropy = synth::entropy_by_stats(stats) / stream.words;
+      const auto choose = [&](const std::optional<synth::Mate>& mate, unsigned plain, unsigned counted,
+                              synth::Foreseen* seen) {
         synth::Budget budget(world.effort);
         synth::ChooseOptions options;
         options.parts = parts;
         options.mate = mate;
-        if (plain != 0) options.kin = synth::Kin{plain, synth::entropy_by_stats(stats) / stream.words};
+        if (plain != 0) options.kin = synth::Kin{plain, entropy};
+        if (counted != 0) options.counted = synth::Kin{counted, entropy};
         if (searching) options.search = {&world.grammar, &world.prior, &world.effort, &budget};
         options.foreseen = seen;
         auto choice = synth::choose(stream, stats, options);
@@ -131,23 +161,56 @@ TEST_CASE("what was foreseen changes no choice, whatever was guessed of the stre
         return std::move(*choice);
       };
       for (const auto& mate : mates) {
-        for (const unsigned plain : {0u, 3u}) {
-          const synth::Choice truth = choose(mate, plain, nullptr);
+        for (const auto& [plain, counted] : {std::pair{0u, 0u}, std::pair{3u, 0u}, std::pair{0u, 3u}}) {
+          const synth::Choice truth = choose(mate, plain, counted, nullptr);
+          encoded += encoded_is_true(truth, stream);
           for (const auto& guessed : mates) {
-            for (const bool guessed_plain : {false, true}) {
-              if (guessed_plain && guessed) continue;
+            for (const auto& [guessed_plain, guessed_counted] :
+                 {std::pair{false, 0u}, std::pair{true, 0u}, std::pair{false, 5u}}) {
+              if ((guessed_plain || guessed_counted != 0) && guessed) continue;
               synth::Budget budget(world.effort);
               synth::ChooseOptions options;
               options.parts = parts;
               options.mate = guessed;
+              if (guessed_counted != 0) options.counted = synth::Kin{guessed_counted, entropy};
               if (searching) options.search = {&world.grammar, &world.prior, &world.effort, &budget};
               const auto seen = synth::Foreseen::of(stream, stats, options, guessed_plain);
               REQUIRE(seen);
-              check_equal(choose(mate, plain, seen->get()), truth);
+              check_equal(choose(mate, plain, counted, seen->get()), truth);
             }
           }
         }
       }
     }
   }
+  CHECK(encoded > 0);
+}
+
+TEST_CASE("kin of which counts told the best known program are believed, unless this one shows order") {
+  const World world;
+  const auto choose = [&](const Case& one, unsigned counted) {
+    const synth::Stream stream = stream_of(one);
+    const synth::StreamStats stats =
+        synth::gather({one.bytes.data(), stream.words, static_cast<uint8_t>(stream.width)});
+    synth::Budget budget(world.effort);
+    synth::ChooseOptions options;
+    options.search = {&world.grammar, &world.prior, &world.effort, &budget};
+    if (counted != 0) options.counted = synth::Kin{counted, synth::entropy_by_stats(stats) / stream.words};
+    auto choice = synth::choose(stream, stats, options);
+    REQUIRE(choice);
+    return std::move(*choice);
+  };
+  const Case bell{"bell", Dtype::BF16, test::gaussian_words(Dtype::BF16, 200 * 300, 1), {200, 300}};
+  const synth::Choice first = choose(bell, 0), next = choose(bell, 3);
+  REQUIRE(first.counted);
+  CHECK(first.counted->plain == 1);
+  REQUIRE(next.counted);
+  CHECK(next.counted->plain == 4);
+  CHECK(next.program->expr() == first.program->expr());
+  CHECK(next.tables == first.tables);
+  const Case smooth{"smooth", Dtype::BF16, smooth_words(400, 64), {400, 64}};
+  const synth::Choice alone = choose(smooth, 0), among = choose(smooth, 3);
+  REQUIRE(among.counted);
+  CHECK(among.counted->plain == 0);
+  CHECK(among.program->expr() == alone.program->expr());
 }
