@@ -5,7 +5,10 @@
 
 namespace brevis::dsl {
 
-bool Inversions::is_root(const Node& node) const { return op_ == node.op && params_ == node.params; }
+// Some operators without parameters have any number of children, which says what invert() gives each.
+bool Inversions::is_root(const Node& node) const {
+  return op_ == node.op && params_ == node.params && arity_ == node.children.size();
+}
 
 const std::vector<bits::OwnedWords>* Inversions::find(const Node& root, uint64_t position, uint64_t words) const {
   if (!is_root(root)) return nullptr;
@@ -19,6 +22,7 @@ void Inversions::keep(const Node& root, uint64_t position, uint64_t words, std::
   if (!is_root(root)) {
     op_ = root.op;
     params_ = root.params;
+    arity_ = root.children.size();
     frames_.clear();
     bytes_ = 0;
   }

@@ -40,6 +40,7 @@ class Inversions {
   uint64_t bytes_ = 0;
   std::optional<OpId> op_;
   std::vector<uint64_t> params_;
+  size_t arity_ = 0;
   std::deque<Frame> frames_;  // by position
 };
 

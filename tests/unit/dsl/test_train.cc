@@ -4,6 +4,7 @@
 #include <set>
 
 #include "dsl/encode.h"
+#include "dsl/inversions.h"
 #include "support/bound.h"
 #include "support/weights.h"
 #include "support/words.h"
@@ -149,5 +150,28 @@ TEST_CASE("estimates are withheld where statistics do not tell") {
                            "u16 = palette(3; literal(packed))"}) {
     CAPTURE(text);
     CHECK_FALSE(must(estimate(*test::program_of(text), 0, histogram)));
+  }
+}
+
+TEST_CASE("programs of one root that differ in children are trained as if alone") {
+  bits::OwnedWords words(8, 4800);
+  test::Random random(5);
+  for (size_t i = 0; i < words.count(); ++i) words.words().set(i, 16 * (i % 4) + random.below(3 + i % 4));
+  const std::string huffman = "literal(huffman)";
+  const auto interleaved = [&](size_t arity) {
+    std::string text = "u8 = interleave(" + huffman;
+    for (size_t i = 1; i < arity; ++i) text += ", " + huffman;
+    return test::program_of(text + ")");
+  };
+  Inversions inversions;
+  for (const size_t arity : {4, 2, 3, 2, 6, 4}) {
+    CAPTURE(arity);
+    const auto program = interleaved(arity);
+    constexpr size_t kFrames = 4, kEach = 1200;
+    const auto tables = must(train(
+        *program, 0, kFrames, kEach,
+        [&](uint64_t frame) { return Result<bits::ConstWords>(words.view().part(frame * kEach, kEach)); },
+        &inversions));
+    CHECK(tables == train_cut(*program, words.view(), kFrames));
   }
 }
