@@ -105,7 +105,7 @@ struct PackedFile {
   uint64_t base_bytes = 0;      // that are read through other archives
   bool resumed = false;         // skipped: was packed already
   std::string sha256;           // hex, empty when not made
-  double planning_seconds = 0;  // of choosing programs, by all threads
+  double planning_seconds = 0;  // of processors, for choosing programs
   std::vector<PackedStream> streams;
   std::optional<Error> error;  // action failed
 };

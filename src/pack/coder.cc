@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 
 #include "base/checksum.h"
 #include "dsl/encode.h"
@@ -302,7 +301,7 @@ Status Coder::code_stream(const RecordPlan& plan, const LookAhead::Looked& ahead
                           const Finish& finish) {
   const Scan& scanned = *ahead.scan;
   unsigned width = plan.width();
-  const auto start = std::chrono::steady_clock::now();
+  const uint64_t start = thread_cpu_ns();
   if (!alone) {
     BREVIS_ASSIGN(alone, choose(*ahead.bytes, plan, scanned, ahead.foreseen.get(), width));
   }
@@ -314,7 +313,7 @@ Status Coder::code_stream(const RecordPlan& plan, const LookAhead::Looked& ahead
   BREVIS_ASSIGN(job->record.bindings, bind_tables(job->choice, scanned));
   BREVIS_ASSIGN(job->bound, bind_record(job->choice, job->record.bindings));
   planning_seconds_ += ahead.foresee_seconds;
-  planning_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  planning_seconds_ += static_cast<double>(thread_cpu_ns() - start) * 1e-9;
   job->coded = Coded{0, scanned.digest, false, table_bytes_from(tables), job->choice.trace, 0};
   job->record.words = job->stream.words;
   job->record.frame_words = job->choice.frame_words;

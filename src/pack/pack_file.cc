@@ -4,7 +4,6 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 
 #include "base/checksum.h"
@@ -303,9 +302,9 @@ Status pack_into(const FileContext& context, const FileJob& job, PackedFile& out
   if (options.sha256) whole.emplace(source, plans);
   uint64_t reported = 0;
   Planning planning(options, context.prior);
-  const auto start = std::chrono::steady_clock::now();
+  const uint64_t start = thread_cpu_ns();
   BREVIS_TRY(planning.learn(source, plans, options.frame_bytes));
-  out.planning_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  out.planning_seconds = static_cast<double>(thread_cpu_ns() - start) * 1e-9;
   if (context.learned != nullptr) context.learned->add(planning.prior());
   Coder coder(source, writer, *context.pool, coder_options(context, job, writer, planning, reported));
   std::vector<Coded> coded;

@@ -5,11 +5,12 @@
 usage: ablation.py BREVIS_PACK FILE.safetensors...
 
 Packs every file without writing (`--dry-run`), in ways from bare literals to the densest search, and without each
-operator in turn. Sizes do not depend on the machine; the seconds of planning do.
+operator in turn. Sizes do not depend on the machine; the share of planning in processor time does.
 """
 
 import json
 import pathlib
+import resource
 import subprocess
 import sys
 
@@ -36,7 +37,8 @@ def without():
 
 def pack(program, arguments, paths):
     command = [program, "-j1", "--dry-run", "--json", "--digest", "none", "--no-verify", *arguments]
-    size, seconds, planning = {}, 0.0, 0.0
+    size, planning = {}, 0.0
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     for path in paths:
         done = subprocess.run([*command, str(path), "-o", "/dev/null/x.brv"], capture_output=True, text=True)
         if done.returncode != 0:
@@ -44,8 +46,8 @@ def pack(program, arguments, paths):
         file = json.loads(done.stdout)["files"][0]
         size[path] = file["bytes_out"]
         planning += file["planning_seconds"]
-        seconds += json.loads(done.stdout)["seconds"]
-    return size, seconds, planning
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return size, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, planning
 
 
 def table(program, rows, paths):

@@ -4,12 +4,15 @@
 
 Each round runs every command once, on one core, writing into a directory that should be in memory (tmpfs). Shown is
 CPU time (user and system), the least of all rounds for each command, and the same as ratios: above 1 is faster than
-zstd. With --wall also time by the clock, and with --cores N a run on N cores.
+zstd. With --wall also time by the clock, and with --cores N a run on N cores. Planning is the part of packing's CPU
+time that choosing programs takes, the least of all rounds. Of several files the last line is all of them together.
 """
 import argparse
 import json
 import os
+import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -33,6 +36,16 @@ def run(command, cores):
     return usage.ru_utime + usage.ru_stime, time.monotonic() - start, usage.ru_maxrss
 
 
+def planning(command, core):
+    """The share of choosing programs in the CPU time of that run."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command + ["--json"], stdout=subprocess.PIPE, check=True,
+                          preexec_fn=lambda: os.sched_setaffinity(0, {core}))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return sum(file.get("planning_seconds", 0) for file in json.loads(done.stdout)["files"]) / seconds
+
+
 def commands(arguments, source, target):
     packed = [arguments.pack, "-q", "--force", source, "-o", target + ".brv"]
     zstd = [arguments.zstd, "-q", "-f", "-T1", source, "-o", target + ".zst"]
@@ -45,6 +58,7 @@ def commands(arguments, source, target):
     out["zstd -3"] = zstd + ["-3"]
     if arguments.nine:
         out["zstd -9"] = zstd + ["-9"]
+        out["dense"] = packed + ["-j1", "--profile", "dense"]
     return out
 
 
@@ -52,7 +66,7 @@ def measure(arguments, source, directory):
     target = os.path.join(directory, "out")
     first = min(os.sched_getaffinity(0))
     some = set(sorted(os.sched_getaffinity(0))[: arguments.cores])
-    best = {}
+    best, share = {}, 1.0
     row = {"file": os.path.basename(source), "bytes": os.path.getsize(source)}
     for _ in range(arguments.rounds):
         for name, command in commands(arguments, source, target).items():
@@ -62,11 +76,23 @@ def measure(arguments, source, directory):
             best[name] = (min(old[0], cpu), min(old[1], wall), max(old[2], rss))
             if name == "pack":
                 row["size"] = os.path.getsize(target + ".brv") / row["bytes"]
+                share = min(share, planning(command, first))
+    row["planning"] = share
     row["zstd_size"] = os.path.getsize(target + ".zst") / row["bytes"]
     row["times"] = {name: {"cpu": cpu, "wall": wall, "rss_kib": rss} for name, (cpu, wall, rss) in best.items()}
     for name in os.listdir(directory):
         os.unlink(os.path.join(directory, name))
     return row
+
+
+def line_of(arguments, row, times):
+    line = f"{row['file'][-36:]:36} {row['size']:6.3f} " + " ".join(f"{seconds:9.3f}" for seconds in times.values())
+    line += f" {times['zstd -3'] / times['pack']:10.2f} {times['zstd -3'] / times['none']:10.2f}"
+    if arguments.cores > 1:
+        line += f" {row['times']['none']['wall'] / times['cores']:9.2f}"
+    if arguments.nine:
+        line += f" {times['zstd -9'] / times['pack']:10.2f} {times['zstd -9'] / times['dense']:6.2f}"
+    return line + f" {row['planning']:8.0%}"
 
 
 def main():
@@ -76,7 +102,7 @@ def main():
     parser.add_argument("--baseline", help="another brevis-pack, shown beside it")
     parser.add_argument("--zstd", default="zstd")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--nine", action="store_true", help="zstd -9 as well")
+    parser.add_argument("--nine", action="store_true", help="zstd -9 as well, beside the profile dense")
     parser.add_argument("--cores", type=int, default=1, help="also a run on so many cores, by the clock")
     parser.add_argument("--wall", action="store_true", help="time by the clock instead of CPU time")
     parser.add_argument("--directory", default="/dev/shm", help="where results go")
@@ -96,14 +122,16 @@ def main():
                 header = list(times)
                 print(f"{'file':36} {'size':>6} " + " ".join(f"{name:>9}" for name in header)
                       + f" {'x zstd -3':>10} {'no digest':>10}" + (f" {'2 x none':>9}" if arguments.cores > 1 else "")
-                      + (f" {'x zstd -9':>10}" if arguments.nine else ""))
-            line = f"{row['file'][-36:]:36} {row['size']:6.3f} " + " ".join(f"{times[name]:9.3f}" for name in header)
-            line += f" {times['zstd -3'] / times['pack']:10.2f} {times['zstd -3'] / times['none']:10.2f}"
-            if arguments.cores > 1:
-                line += f" {row['times']['none']['wall'] / times['cores']:9.2f}"
-            if arguments.nine:
-                line += f" {times['zstd -9'] / times['pack']:10.2f}"
-            print(line, flush=True)
+                      + (f" {'x zstd -9':>10} {'dense':>6}" if arguments.nine else "") + " planning")
+            print(line_of(arguments, row, times), flush=True)
+        if len(rows) > 1 and not arguments.json:
+            times = {name: sum(row["times"][name]["wall" if name.startswith("cores") else kind] for row in rows)
+                     for name in header}
+            every = {"file": "all", "times": {"none": {"wall": sum(r["times"]["none"]["wall"] for r in rows)}},
+                     "size": sum(r["size"] * r["bytes"] for r in rows) / sum(r["bytes"] for r in rows),
+                     "planning": sum(r["planning"] * r["times"]["pack"]["cpu"] for r in rows)
+                     / sum(r["times"]["pack"]["cpu"] for r in rows)}
+            print(line_of(arguments, every, times))
     finally:
         shutil.rmtree(directory)
     if arguments.json:
