@@ -18,6 +18,7 @@ synth::Effort effort_for(const PackOptions& options) {
   if (options.search == PackSearch::off) effort.limits.expansions = 0;
   if (options.expansions && options.search != PackSearch::off) {
     effort.limits.expansions = *options.expansions;
+    effort.limits.patience = UINT64_MAX;
     effort.first_work = std::max(effort.first_work, *options.expansions << 16);  // asked for by name: let it have them
   }
   return effort;

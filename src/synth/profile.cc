@@ -4,7 +4,7 @@
 namespace brevis::synth {
 namespace {
 
-constexpr Effort kDense{.limits = {.expansions = 60, .keep = 6},
+constexpr Effort kDense{.limits = {.expansions = 60, .patience = 24, .keep = 6},
                         .lambda = kLambdaOne / 16,
                         .window_words = 8192,
                         .rerank_frames = 4,
@@ -19,7 +19,7 @@ constexpr Effort kDense{.limits = {.expansions = 60, .keep = 6},
                         .plain_after = 0,
                         .counted_after = 4,
                         .prior_streams = 6};
-constexpr Effort kBalanced{.limits = {.expansions = 60, .keep = 6},
+constexpr Effort kBalanced{.limits = {.expansions = 60, .patience = 16, .keep = 6},
                            .window_words = 2048,
                            .rerank = 3,
                            .gain_of = 512,
