@@ -294,7 +294,9 @@ void Coder::align_frames(const RecordPlan& plan, synth::Choice& choice) const {
   if (!is_one_region(choice) || plan.likes.size() != 1) return;
   const auto words = options_.bases->frame_words(plan.likes.front(), plan.width(), options_.frame_bytes);
   const uint64_t period = choice.program->regions()[0].period;
-  if (words && (period == 0 || *words % period == 0)) choice.frame_words[0] = *words;
+  if (!words || (period != 0 && *words % period != 0)) return;
+  choice.frame_words[0] = *words;
+  choice.encoded.reset();  // in frames of another length
 }
 
 }  // namespace brevis::pack
