@@ -200,12 +200,11 @@ uint64_t run_bytes(size_t (*run)(bits::ConstWords), std::span<const bits::ConstW
 }
 
 constexpr uint64_t kNearBytes = 8192;  // that nearer runs see
-constexpr uint64_t kNearOf = 16;
 
 // What zstd makes of words whose cheapest other codec costs `limit`; kNever where that is no less. A fast run tells
-// what the usual one cannot reach, since it saves an eighth at most on weights, and what needs no nearer one; a part
-// tells how much is saved over the fast run.
-enum class Zstd { fast, usual, near };  // the fast run is enough; where it wins by far; never
+// what none can reach, since others save an eighth more at most on weights; a part tells how much a run saves over it
+// that comes within a hundredth or two of what is stored.
+enum class Zstd { fast, either, near };  // the fast run is enough; where it wins by far; never
 uint64_t zstd_cost(std::span<const bits::ConstWords> frames, uint64_t limit, Zstd how) {
   uint64_t words = 0;
   for (const auto& frame : frames) words += frame.count;
@@ -215,24 +214,19 @@ uint64_t zstd_cost(std::span<const bits::ConstWords> frames, uint64_t limit, Zst
   if (how != Zstd::near && limit != kNever && fast < limit / 2) return fast;
   if (cost(all / 8 * 7) >= limit) return kNever;
   if (how == Zstd::fast) return fast;
-  // What is stored saves a few hundredths more than the nearer run, so that where it matters it has to be asked.
   const size_t each = std::max<size_t>(1, kNearBytes / frames.size() / frames.front().lane());
   const uint64_t part = run_bytes(codec::zstd_fast_size, frames, each);
-  const auto expected = [&](uint64_t of_part) {
-    return cost(static_cast<uint64_t>(static_cast<unsigned __int128>(all) * of_part / part));
-  };
   uint64_t plain = 0;
   for (const auto& frame : frames) plain += frame.part(0, std::min(each, frame.count)).bytes();
   const uint64_t near_part = run_bytes(codec::zstd_near_size, frames, each);
-  if (limit != kNever && near_part >= plain) return kNever;  // the usual run would find nothing, either
-  const uint64_t near = expected(near_part);
-  if (near - near / kNearOf >= limit) return kNever;
+  if (limit != kNever && near_part >= plain) return kNever;  // what is stored would find nothing, either
+  const uint64_t near = cost(static_cast<uint64_t>(static_cast<unsigned __int128>(all) * near_part / part));
   return near < limit ? near : kNever;
 }
 
 std::optional<Completed> sampled_literal(const Expr& expr, std::span<const bits::ConstWords> frames, uint64_t limit,
                                          bool quick) {
-  const Zstd how = quick ? Zstd::fast : Zstd::usual;
+  const Zstd how = quick ? Zstd::fast : Zstd::either;
   if (!expr.params.empty()) {
     const auto& spec = *codec::find_codec(expr.params[0]);
     if (!spec.accepts(frames.front().width)) return std::nullopt;
