@@ -38,7 +38,7 @@ LookAhead::Foresee Coder::foresee(const RecordPlan& plan) const {
   synth::ChooseOptions told;
   sharing_.tell(plan, told);
   if (told.siblings_decide) return {};
-  const bool plain = told.kin && told.kin->plain >= kPlainSoon;
+  const bool plain = told.kin && told.kin->in_a_row >= kPlainSoon;
   return [this, &plan, plain, mate = std::move(told.mate), counted = told.counted](
              const SpanStream& bytes, const Scan& scan) -> LookAhead::Foreseen {
     auto options = options_of(plan, scan);

@@ -37,10 +37,9 @@ void Sharing::tell(const RecordPlan& plan, synth::ChooseOptions& options) const 
     // What stands on rows of another length has to be looked for anew.
     options.siblings_decide = like->found.front().thorough && like->row == row_of(plan);
   }
-  if (const auto kin = kin_.find({plan.dtype, plan.role, plan.shape.size()}); kin != kin_.end())
-    options.kin = kin->second;
-  if (const auto kin = counted_.find({plan.dtype, plan.role, plan.shape.size()}); kin != counted_.end())
-    options.counted = kin->second;
+  const KinKey kin{plan.dtype, plan.role, plan.shape.size()};
+  if (const auto plain = kin_.find(kin); plain != kin_.end()) options.kin = plain->second;
+  if (const auto counted = counted_.find(kin); counted != counted_.end()) options.counted = counted->second;
 }
 
 void Sharing::learn(const RecordPlan& plan, const synth::Choice& choice) {
@@ -51,9 +50,10 @@ void Sharing::learn(const RecordPlan& plan, const synth::Choice& choice) {
     siblings_by_role_[key].add(*choice.sibling, row_of(plan));
   }
   if (choice.mate) mates_.insert_or_assign(key, *choice.mate);
-  if (choice.counted) counted_.insert_or_assign({plan.dtype, plan.role, plan.shape.size()}, *choice.counted);
+  const KinKey kin{plan.dtype, plan.role, plan.shape.size()};
+  if (choice.counted) counted_.insert_or_assign(kin, *choice.counted);
   if (!choice.frame_words.empty() && (choice.kin || !choice.shared))
-    kin_.insert_or_assign({plan.dtype, plan.role, plan.shape.size()}, choice.kin.value_or(synth::Kin{}));
+    kin_.insert_or_assign(kin, choice.kin.value_or(synth::Kin{}));
 }
 
 }  // namespace brevis::pack

@@ -251,7 +251,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
     }
     BREVIS_ASSIGN(candidates, Foreseen::known(options.foreseen, stream, fields, counted, options));
     if (!plain && !candidates.empty() && !candidates.front().sampled)
-      like_kin = Kin{options.counted ? options.counted->plain + 1 : 1, entropy / stream.words};
+      like_kin = Kin{options.counted ? options.counted->in_a_row + 1 : 1, entropy / stream.words};
   }
   std::optional<Choice> shifted;
   if (offset) {
@@ -295,7 +295,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
     if (entropy != 0)
       if (const auto cost = cost_by_stats(candidate.expr, fields))
         choice->mate = Mate{candidate.expr, quality_of(*cost, entropy)};
-    if (choice->mate) choice->kin = Kin{options.kin ? options.kin->plain + 1 : 1, entropy / stream.words};
+    if (choice->mate) choice->kin = Kin{options.kin ? options.kin->in_a_row + 1 : 1, entropy / stream.words};
     choice->shared = plain;
     return std::move(*choice);
   }

@@ -33,7 +33,7 @@ struct Sibling {
 // row, whatever was looked at, those that resemble them are cut into fields and that is it. Where the best of the known
 // programs was one that counts alone tell, those that only samples price need no look.
 struct Kin {
-  unsigned plain = 0;    // in a row
+  unsigned in_a_row = 0;
   uint64_t entropy = 0;  // of the last one, 1/256 bits a word
 };
 

@@ -45,7 +45,7 @@ Status Foreseen::look(const Stream& stream, const ChooseOptions& options) {
     promises_.push_back({std::nullopt, std::nullopt});
     BREVIS_ASSIGN(promises_.back().promise, promising_offset(stream));
   }
-  const bool counted = options.counted && options.counted->plain >= kCountedSoon;
+  const bool counted = options.counted && options.counted->in_a_row >= kCountedSoon;
   BREVIS_ASSIGN(std::vector<Candidate> candidates, known_candidates(stream, fields_, counted, options));
   const bool promised = !promises_.empty() && promises_.back().promise;
   if (promised) BREVIS_TRY(look_moved(stream, options));

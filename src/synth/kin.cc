@@ -14,8 +14,8 @@ constexpr unsigned kDoubtEvery = 8;      // the 8th plain one in a row, the 64th
 }  // namespace
 
 Result<bool> is_like(const Stream& stream, uint64_t entropy, const Kin& kin, unsigned after) {
-  if (after == 0 || kin.plain < after) return false;
-  unsigned doubt = kin.plain;
+  if (after == 0 || kin.in_a_row < after) return false;
+  unsigned doubt = kin.in_a_row;
   while (doubt % kDoubtEvery == 0) doubt /= kDoubtEvery;
   if (doubt == 1) return false;
   const uint64_t here = entropy / stream.words;
