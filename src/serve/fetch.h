@@ -73,9 +73,10 @@ class Fetch {
 
   Result<cache::BlockPtr> frame(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready);
   Result<cache::BlockPtr> lead(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready);
-  Frames::Company lead_company(Request& request);
+  bool lead_missing(const cache::Key& key, Ready& ready);
+  Frames::Company lead_company(Request& request, Ready& ready);
   Frames::Company lead_company(const OpenArchive& archive, const archive::Reader& reader,
-                               std::span<const archive::FilePiece> pieces, bool serves);
+                               std::span<const archive::FilePiece> pieces, bool serves, Ready& ready);
   void land_company(const OpenArchive& archive, const Frames::Company& company, Ready& ready);
   // False: the request waits for a read of a base and is in other hands.
   Result<bool> read_bases(const RequestPtr& request, const archive::FilePiece& piece, Ready& ready);

@@ -78,16 +78,18 @@ void Fetch::fetch_ahead(const std::shared_ptr<OpenArchive>& archive, Range range
     const uint64_t at = range.offset + piece.piece.at;
     if (advice.falling ? at >= position : at + piece.piece.length <= position) continue;
     const cache::Key key{archive->cache_id(), piece.frame_index};
-    if (is_frame && store_->contains(key)) continue;
     if (on_base) {
+      if (is_frame && store_->contains(key)) continue;
       difference_ahead(archive, reader, {at, piece.piece.length});
       continue;
     }
-    const bool leads = flights_.with([&](auto& flights) { return flights.try_emplace(key).second; });
-    if (!leads) continue;
+    Ready landed;
+    const bool leads = lead_missing(key, landed);
     Frames::Company company;
-    if (reader->manifest().bases.empty())
-      company = lead_company(*archive, *reader, std::span(pieces).subspan(i), false);
+    if (leads && reader->manifest().bases.empty())
+      company = lead_company(*archive, *reader, std::span(pieces).subspan(i), false, landed);
+    drive(std::move(landed));  // before storage is waited for
+    if (!leads) continue;
     const auto block = frames_.obtain(*archive, *reader, piece, {may_wait, true, 0, {}, company});
     if (!block) frames_.note_failure(*archive, *reader, piece, range.offset + piece.piece.at, block.error());
     Ready ready;

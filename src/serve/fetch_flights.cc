@@ -65,7 +65,7 @@ Result<cache::BlockPtr> Fetch::lead(const RequestPtr& request, const archive::Fi
   if (bases && !*bases) return cache::BlockPtr();
   request->leads = false;
   Frames::Company company;
-  if (bases && !request->bases) company = lead_company(*request);
+  if (bases && !request->bases) company = lead_company(*request, ready);
   Result<cache::BlockPtr> block = bases ? obtain(*request, piece, false, company) : bases.error();
   land_company(*request->archive, company, ready);
   for (Frames::Companion& companion : company)
@@ -79,8 +79,18 @@ Result<cache::BlockPtr> Fetch::lead(const RequestPtr& request, const archive::Fi
   return block;
 }
 
+// Leads a flight for a frame that nobody is at and that is not in memory.
+bool Fetch::lead_missing(const cache::Key& key, Ready& ready) {
+  if (store_->contains(key)) return false;
+  if (!flights_.with([&](auto& flights) { return flights.try_emplace(key).second; })) return false;
+  if (!store_->contains(key)) return true;
+  // One landed between the first two looks. Whoever joined since then is as if he had just come, and finds the frame.
+  for (const RequestPtr& waiter : end_flight(key)) ready.push_back(waiter);
+  return false;
+}
+
 // Of the frames that the request, at a frame that it leads, comes to next.
-Frames::Company Fetch::lead_company(Request& request) {
+Frames::Company Fetch::lead_company(Request& request, Ready& ready) {
   std::erase_if(request.company, [](const Frames::Companion& companion) { return !companion.block; });
   if (!request.company.empty()) return {};  // their turn comes first
   try {
@@ -89,13 +99,13 @@ Frames::Company Fetch::lead_company(Request& request) {
     return {};
   }
   return lead_company(*request.archive, *request.reader, std::span(request.pieces).subspan(request.next),
-                      request.to_page_cache);
+                      request.to_page_cache, ready);
 }
 
 // Leads flights of the small frames that come after the first piece's, too, so that they are decoded beside it.
 // `serves`: their pieces go to a reader.
 Frames::Company Fetch::lead_company(const OpenArchive& archive, const archive::Reader& reader,
-                                    std::span<const archive::FilePiece> pieces, bool serves) {
+                                    std::span<const archive::FilePiece> pieces, bool serves, Ready& ready) {
   Frames::Company company;
   const auto place_of = [&](const archive::FilePiece& of) { return archive::frame_place(reader, of); };
   if (place_of(pieces[0]).bytes > Frames::kSmallBytes) return company;
@@ -108,8 +118,7 @@ Frames::Company Fetch::lead_company(const OpenArchive& archive, const archive::R
       last = other.frame_index;
       if (place_of(other).bytes > Frames::kSmallBytes) break;
       const cache::Key key{archive.cache_id(), other.frame_index};
-      if (store_->contains(key)) continue;
-      if (!flights_.with([&](auto& flights) { return flights.try_emplace(key).second; })) continue;
+      if (!lead_missing(key, ready)) continue;
       company.push_back({&other, serves ? other.piece.length : 0, nullptr});
     }
   } catch (const std::bad_alloc&) {  // then there are fewer
