@@ -40,8 +40,8 @@ sigset_t handled_signals() {
 
 class Life {
  public:
-  Life(Session& session, SideDoors& doors, const Options& options, Background& background)
-      : session_(session), doors_(doors), options_(options), background_(background) {}
+  Life(Session& session, SideDoors& doors, Guard& guard, const Options& options, Background& background)
+      : session_(session), doors_(doors), guard_(guard), options_(options), background_(background) {}
   ~Life() {
     if (signals_ >= 0) close(signals_);
   }
@@ -59,6 +59,7 @@ class Life {
 
   Session& session_;
   SideDoors& doors_;
+  Guard& guard_;
   const Options& options_;
   Background& background_;
   int signals_ = -1;
@@ -83,16 +84,21 @@ Status Life::run() {
 }
 
 Status Life::wait_for_events(bool& ended) {
-  enum { kSignals, kEnded, kReady, kCrowded, kCount };
+  enum { kSignals, kEnded, kReady, kCrowded, kUnguarded, kCount };
   pollfd fds[kCount] = {{signals_, POLLIN, 0},
                         {session_.ended_fd(), POLLIN, 0},
                         {ready_ ? -1 : session_.ready_fd(), POLLIN, 0},
-                        {crowded_ ? -1 : session_.crowded_fd(), POLLIN, 0}};
+                        {crowded_ ? -1 : session_.crowded_fd(), POLLIN, 0},
+                        {guard_.ended_fd(), POLLIN, 0}};
   if (poll(fds, kCount, timeout_ms()) < 0 && errno != EINTR) return Error::from_errno(errno, "cannot wait for events");
   if (fds[kReady].revents) on_ready();
   if (fds[kSignals].revents) {
     signalfd_siginfo info;
     while (read(signals_, &info, sizeof info) == sizeof info) on_signal(static_cast<int>(info.ssi_signo));
+  }
+  if (fds[kUnguarded].revents) {
+    guard_.end();
+    log(LogLevel::warning, "the guard was ended: should the daemon be killed, too, the mount may hang");
   }
   if (fds[kCrowded].revents) {
     crowded_ = true;
@@ -200,8 +206,8 @@ void block_signals() {
   signal(SIGPIPE, SIG_IGN);
 }
 
-Status run_until_end(Session& session, SideDoors& doors, const Options& options, Background& background) {
-  return Life(session, doors, options, background).run();
+Status run_until_end(Session& session, SideDoors& doors, Guard& guard, const Options& options, Background& background) {
+  return Life(session, doors, guard, options, background).run();
 }
 
 }  // namespace brevis::fs

@@ -13,6 +13,7 @@
 #include "background.h"
 #include "brevis/error.h"
 #include "brevis/volume.h"
+#include "guard.h"
 #include "options.h"
 #include "session.h"
 #include "side_doors.h"
@@ -23,6 +24,6 @@ namespace brevis::fs {
 void block_signals();
 
 // From the started session to its end. Tells `background` and the service manager when the mount answers.
-Status run_until_end(Session& session, SideDoors& doors, const Options& options, Background& background);
+Status run_until_end(Session& session, SideDoors& doors, Guard& guard, const Options& options, Background& background);
 
 }  // namespace brevis::fs

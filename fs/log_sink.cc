@@ -26,6 +26,7 @@ struct Target {
   std::atomic<int> fd{STDERR_FILENO};
   LogFormat format = LogFormat::text;
   std::string path;
+  void (*last)() noexcept = nullptr;  // before the end
 } g_target;
 
 int syslog_priority(LogLevel level) {
@@ -187,6 +188,7 @@ void on_fatal(int number, siginfo_t* info, void*) {
   append(at, end, json ? "\"}" : "");
   if (kind != Kind::syslog && at < end) *at++ = '\n';
   [[maybe_unused]] const ssize_t written = ::write(g_target.fd, line, static_cast<size_t>(at - line));
+  if (g_target.last) g_target.last();
   raise(number);  // SA_RESETHAND: the default action, with its core dump
 }
 
@@ -244,7 +246,8 @@ void reopen_log() {
   close(fresh);
 }
 
-void log_fatal_signals() {
+void log_fatal_signals(void (*last)() noexcept) {
+  g_target.last = last;
   struct sigaction action = {};
   action.sa_sigaction = on_fatal;
   action.sa_flags = SA_SIGINFO | SA_RESETHAND | SA_ONSTACK;

@@ -22,8 +22,9 @@ Status install_log(const Options& options);
 void log_without_terminal();
 // Opens the log file anew (after a rotation). Without a log file: nothing.
 void reopen_log();
-// A line for SIGSEGV, SIGBUS, SIGABRT ... before the process dies of it.
-void log_fatal_signals();
+// A line for SIGSEGV, SIGBUS, SIGABRT ... before the process dies of it; then `last`, which may do what a signal's
+// handler may.
+void log_fatal_signals(void (*last)() noexcept);
 
 // One line as it is written, without the newline; for tests.
 std::string format_text(LogLevel level, std::string_view message, const LogFields& fields);

@@ -6,9 +6,9 @@
 //   2. the mount point: dead mounts of ours are cleared, a live one is refused
 //   3. SOURCE is opened, before it can be hidden by mounting over it
 //   4. to the background: the parent waits for the mount to answer, so that it can say why it does not
-//   5. signals are blocked, then the first thread may exist: the Volume's workers
+//   5. signals are blocked and the guard is forked, then the first thread may exist: the Volume's workers
 //   6. the control socket and the metrics' address are taken, or found taken
-//   7. the mount, the threads that answer it, then those of the side doors
+//   7. the mount, which the guard is told of, the threads that answer it, then those of the side doors
 //   8. when the kernel's first request has been answered: ready
 #include <fcntl.h>
 #include <limits.h>
@@ -27,6 +27,7 @@
 #include "brevis/process.h"
 #include "brevis/version.h"
 #include "brevis/volume.h"
+#include "guard.h"
 #include "life.h"
 #include "log_sink.h"
 #include "mounts.h"
@@ -140,8 +141,9 @@ Status serve(Options options) {
   if (chdir("/") != 0) return Error::from_errno(errno, "cannot leave the current directory");
   raise_descriptor_limit();
   block_signals();
-  log_fatal_signals();
+  log_fatal_signals(Guard::alarm);
   mention_unknown_environment();
+  Guard guard = Guard::start();
 
   VolumeOptions volume_options;
   volume_options.source_fd = source_fd;
@@ -169,10 +171,11 @@ Status serve(Options options) {
   session_options.loop_threads =
       options.loop_threads ? options.loop_threads : std::max(2u, std::thread::hardware_concurrency());
   BREVIS_ASSIGN(std::unique_ptr<Session> session, Session::mount(session_options, *volume));
+  guard.watch(session->connection_fd(), session->entry());
 
   Status end = session->start();
   if (end) end = doors->begin(*session, *volume);
-  if (end) end = run_until_end(*session, *doors, options, background);
+  if (end) end = run_until_end(*session, *doors, guard, options, background);
   if (!end && session->left_behind()) (void)detach(target);                // never leave a mount that nobody answers
   if (!doors->end(kPatience)) _exit(end ? 0 : to_exit_code(end.error()));  // hangs in storage that does not answer
   volume.reset();  // its workers may still answer through the session

@@ -189,6 +189,27 @@ Result<std::optional<unsigned>> depth_below(const std::string& inner, int outer_
 Status unmount(const std::string& path) { return take_off(path, false); }
 Status detach(const std::string& path) { return take_off(path, true); }
 
+Result<int> open_abort_file(unsigned connection) {
+  const std::string name = std::to_string(connection) + "/abort";
+  const std::string path = "/sys/fs/fuse/connections/" + name;
+  int file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (file >= 0) return file;
+  const Error fault = Error::from_errno(errno, "cannot open " + path);
+  // Where nobody has mounted the file system of these files, root may, in no place of the tree.
+  const int context = fsopen("fusectl", FSOPEN_CLOEXEC);
+  if (context < 0) return fault;
+  if (fsconfig(context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) == 0) {
+    const int root = fsmount(context, FSMOUNT_CLOEXEC, 0);
+    if (root >= 0) {
+      file = openat(root, name.c_str(), O_WRONLY | O_CLOEXEC);
+      close(root);
+    }
+  }
+  close(context);
+  if (file >= 0) return file;
+  return fault;
+}
+
 void set_kernel_readahead(const MountEntry& mount, unsigned kib) {
   const std::string path =
       "/sys/class/bdi/" + std::to_string(mount.major) + ":" + std::to_string(mount.minor) + "/read_ahead_kb";

@@ -48,6 +48,10 @@ Status unmount(const std::string& path);
 // Takes the mount out of the tree at once; what is open lives on until it is closed.
 Status detach(const std::string& path);
 
+// The file by which the kernel cuts a connection: whatever waits for an answer fails, as if the daemon had died. The
+// caller closes it. Errors: not_found, permission.
+Result<int> open_abort_file(unsigned connection);
+
 // Lets the kernel read ahead by up to this much on a mount, once it answers. Only root may; a failure is told at debug
 // level and costs speed only.
 void set_kernel_readahead(const MountEntry& mount, unsigned kib);

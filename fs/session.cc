@@ -178,6 +178,8 @@ bool Session::store(NodeId node, uint64_t offset, const ReadResult& bytes) {
   return store_in_page_cache(session_, node, offset, bytes);
 }
 
+int Session::connection_fd() const { return fuse_session_fd(session_); }
+
 bool Session::left_behind() const {
   pollfd connection{fuse_session_fd(session_), 0, 0};
   const bool cut = poll(&connection, 1, 0) > 0 && (connection.revents & POLLERR) != 0;

@@ -62,6 +62,8 @@ class Session {
   // The same in the end. A mount made after ours was taken off may have its number: only one whose connection is the
   // dead one can be ours then.
   bool left_behind() const;
+  // The device through which the kernel is answered.
+  int connection_fd() const;
   // Our line in the table of mounts as it was when mounted.
   const std::optional<MountEntry>& entry() const { return entry_; }
   const std::string& mountpoint() const { return options_.mountpoint; }
