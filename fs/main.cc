@@ -187,6 +187,19 @@ int complain(const Error& error) {
   return to_exit_code(error);
 }
 
+// --unmount. Files open in a dead mount are of no use to anybody, nor are those in one that does not answer.
+Status take_down(const std::string& target) {
+  const auto entry = mount_at(target);
+  if (!entry || !entry->is_brevis()) return unmount(target);  // says what is wrong
+  switch (feel(target)) {
+    case Pulse::alive: return unmount(target);
+    case Pulse::dead: return detach(target);
+    case Pulse::silent: break;
+  }
+  log(LogLevel::warning, "the mount does not answer: its connection is cut", {{"mountpoint", target}});
+  return cut_off(target);
+}
+
 int run(int argc, char** argv) {
   const auto environment = [](const std::string& name) -> const char* {
     const char* value = getenv(name.c_str());
@@ -198,8 +211,7 @@ int run(int argc, char** argv) {
   if (options->version) return puts("brevis-mount " BREVIS_VERSION) < 0;
   if (options->unmount) {
     const auto target = resolve_path(options->target());
-    // Files open in a dead mount are of no use to anybody.
-    const Status done = !target ? Status(target.error()) : is_dead(*target) ? detach(*target) : unmount(*target);
+    const Status done = target ? take_down(*target) : Status(target.error());
     // A service cleans up after every stop, mostly with nothing left to do.
     if (!done && done.error().kind() == Errc::not_found && options->verbosity < 0) return to_exit_code(done.error());
     return done ? 0 : complain(done.error());

@@ -2,6 +2,7 @@
 #include "mounts.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mount.h>
@@ -115,6 +116,31 @@ bool is_dead(const std::string& path) {
   return errno == ENOTCONN || errno == ECONNABORTED;
 }
 
+// A process asks, since a question that was put cannot be taken back.
+Pulse feel(const std::string& path) {
+  constexpr int kPatienceMs = 10'000;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return is_dead(path) ? Pulse::dead : Pulse::alive;
+  const pid_t child = fork();
+  if (child == 0) {
+    const char word = is_dead(path) ? 'd' : 'a';
+    _exit(write(ends[1], &word, 1) != 1);
+  }
+  close(ends[1]);
+  char word = 0;
+  pollfd answer{ends[0], POLLIN, 0};
+  int found = 0;
+  do found = poll(&answer, 1, kPatienceMs);
+  while (found < 0 && errno == EINTR);
+  if (found > 0 && read(ends[0], &word, 1) != 1) word = 0;
+  close(ends[0]);
+  if (child < 0) return is_dead(path) ? Pulse::dead : Pulse::alive;
+  kill(child, SIGKILL);
+  // One that waits where no signal reaches it ends when the connection is cut.
+  if (word != 0) waitpid(child, nullptr, 0);
+  return word == 'd' ? Pulse::dead : word == 'a' ? Pulse::alive : Pulse::silent;
+}
+
 std::optional<MountEntry> mount_at(const std::string& path) {
   std::ifstream file("/proc/self/mountinfo");
   std::stringstream text;
@@ -126,15 +152,15 @@ std::optional<MountEntry> mount_at(const std::string& path) {
 }
 
 Result<std::string> resolve_path(const std::string& path) {
-  if (char* resolved = realpath(path.c_str(), nullptr)) {
+  std::string name = path;
+  while (name.size() > 1 && name.back() == '/') name.pop_back();  // or a mount that hangs would be asked
+  if (char* resolved = realpath(name.c_str(), nullptr)) {
     std::string out = resolved;
     std::free(resolved);
     return out;
   }
   if (errno != ENOTCONN && errno != ECONNABORTED) return Error::from_errno(errno, "cannot use " + path);
   // A dead mount: its own name cannot be asked, its parent's can.
-  std::string name = path;
-  while (name.size() > 1 && name.back() == '/') name.pop_back();
   const size_t slash = name.rfind('/');
   const std::string parent = slash == std::string::npos ? "." : slash == 0 ? "/" : name.substr(0, slash);
   char* resolved = realpath(parent.c_str(), nullptr);
@@ -149,11 +175,15 @@ Status prepare_mountpoint(const std::string& path) {
   constexpr int kMost = 16;
   for (int i = 0; i < kMost; ++i) {
     const auto entry = mount_at(path);
-    const bool dead = is_dead(path);
+    const Pulse pulse = feel(path);
+    const bool dead = pulse == Pulse::dead;
     if (!entry || (!dead && !entry->is_brevis())) return {};
     if (!entry->is_brevis())
       return make_error(Errc::busy, path + " is a dead mount of " + entry->source + " (" + entry->type +
                                         "): unmount it first (fusermount3 -u " + path + ")");
+    if (pulse == Pulse::silent)
+      return make_error(Errc::busy, path + " is a mount that does not answer (" + entry->source +
+                                        "): cut it off first (brevis-mount --unmount " + path + ")");
     if (!dead)
       return make_error(Errc::busy, path + " is served already (" + entry->source +
                                         "): unmount it first (brevis-mount --unmount " + path + ")");
@@ -208,6 +238,22 @@ Result<int> open_abort_file(unsigned connection) {
   close(context);
   if (file >= 0) return file;
   return fault;
+}
+
+Status cut_off(const std::string& path) {
+  const auto entry = mount_at(path);
+  if (!entry || !entry->is_brevis()) return make_error(Errc::not_found, path + " is not a mount of brevis-mount");
+  const auto file = open_abort_file(entry->minor);
+  if (file) {
+    [[maybe_unused]] const ssize_t written = write(*file, "1", 1);
+    close(*file);
+  } else if (geteuid() == 0) {
+    umount2(path.c_str(), UMOUNT_NOFOLLOW | MNT_FORCE);  // cuts, whether or not it unmounts
+    if (const auto left = mount_at(path); !left || !left->same_file_system(*entry)) return {};
+  } else {
+    return file.error();
+  }
+  return detach(path);
 }
 
 void set_kernel_readahead(const MountEntry& mount, unsigned kib) {

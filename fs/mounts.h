@@ -31,12 +31,15 @@ std::optional<MountEntry> mount_at(const std::string& path);
 
 // Does a mount lie there whose daemon has died? Waits for the daemon's answer if not.
 bool is_dead(const std::string& path);
+// The same without waiting for ever. silent: nobody answered for ten seconds. Forks; before there are threads.
+enum class Pulse { alive, dead, silent };
+Pulse feel(const std::string& path);
 
 // The absolute path without links, also when a dead mount lies on its last part.
 Result<std::string> resolve_path(const std::string& path);
 
 // Makes `path` fit to be mounted on: clears dead Brevis mounts. Errors: busy (a live Brevis mount, or a dead mount of
-// somebody else), permission.
+// somebody else, or one that does not answer), permission.
 Status prepare_mountpoint(const std::string& path);
 
 // Is the directory `inner` the directory `outer` or somewhere below it? Compares identities, not names. 0: the same,
@@ -51,6 +54,9 @@ Status detach(const std::string& path);
 // The file by which the kernel cuts a connection: whatever waits for an answer fails, as if the daemon had died. The
 // caller closes it. Errors: not_found, permission.
 Result<int> open_abort_file(unsigned connection);
+// Cuts the connection of one of our mounts and detaches that. In this order: unmounting waits for whoever stores into
+// the page cache.
+Status cut_off(const std::string& path);
 
 // Lets the kernel read ahead by up to this much on a mount, once it answers. Only root may; a failure is told at debug
 // level and costs speed only.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A killed daemon whose connection stays open: the guard cuts it.
+"""A killed daemon whose connection stays open: the guard cuts it, and --unmount does.
 
 In the kernel a thread that stores into the page cache may keep a dead daemon's connection open. Here the test does, by a
 copy of the descriptor, which needs no race.
@@ -134,6 +134,37 @@ def case_readers_that_wait_are_let_go():
     harness.unmount_all()
 
 
+def case_unmount_cuts_a_connection_that_nobody_guards():
+    folder, name, _ = small()
+    mount = Mount(folder, WORK / "mnt")
+    held = os.open(mount.at / name, os.O_RDONLY)
+    with HeldConnection(mount):
+        os.kill(until(lambda: guard_of(mount), "the guard"), signal.SIGKILL)
+        until(lambda: mount.lines("guard was ended"), "a line about the guard's end")
+        expect_equal(subprocess.run(["ps", "--ppid", str(mount.pid), "-o", "stat="], capture_output=True, text=True,
+                                    check=False).stdout, "", "children")
+        done = subprocess.run([MOUNT, "--unmount", str(mount.at)], capture_output=True, text=True, timeout=60, check=False)
+        expect_equal(done.returncode, 75, f"--unmount of a live mount in use: {done.stderr}")
+        expect((mount.at / name).exists(), "the live mount answers no more")
+        kill(mount)
+        expect_equal(outcome(mount.at / name, 1), None, "a read with no guard")  # or the case tests nothing
+        begun = subprocess.run([MOUNT, str(folder), str(mount.at)], capture_output=True, text=True, timeout=60, check=False)
+        expect_equal(begun.returncode, 75, f"a start over it: {begun.stderr}")
+        expect("does not answer" in begun.stderr, f"message {begun.stderr!r}")
+        try:
+            done = subprocess.run([MOUNT, "--unmount", str(mount.at) + "/"], capture_output=True, text=True, timeout=60, check=False)
+        except subprocess.TimeoutExpired:
+            raise harness.Failure("--unmount hangs") from None
+        expect_equal(done.returncode, 0, f"--unmount: {done.stderr}")
+        expect(not mount.mounted(), "still mounted")
+        try:
+            os.pread(held, 1 << 20, 1 << 20)
+            raise harness.Failure("the connection still lives")
+        except OSError as e:
+            expect(errno.errorcode[e.errno] in CUT_OFF, f"errno {e}")
+        os.close(held)
+
+
 def case_the_guard_holds_little_and_ends_with_the_daemon():
     folder, name, data = small()
     ends = {"unmounted": lambda m: subprocess.run([MOUNT, "--unmount", str(m.at)], check=True),
@@ -197,7 +228,7 @@ def case_an_ordinary_users_mount():
     mode = os.stat("/dev/fuse").st_mode & 0o7777
     os.chmod("/dev/fuse", 0o666)
     try:
-        for guarded in (True,):
+        for guarded in (True, False):
             mount = Mount(folder, at, program=str(program), **user)
             with HeldConnection(mount):
                 guard = until(lambda: guard_of(mount), "the guard")
