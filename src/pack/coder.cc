@@ -119,13 +119,12 @@ std::vector<std::vector<ByteVector>> Coder::table_sets(const synth::Choice& choi
 
 // The tables of an earlier stream where they cost less than tables of its own, as far as order-0 statistics tell: they
 // also tell for certain that every word is in them.
-Result<std::vector<archive::Binding>> Coder::bind_tables(synth::Choice& choice, const Scan& scan) {
-  std::vector<archive::Binding> own;
-  if (choice.tables.empty()) return own;
+Result<Coder::Bound> Coder::bind_tables(synth::Choice& choice, const Scan& scan) {
   const synth::StreamStats& stats = scan.stats;
   BREVIS_ASSIGN(const auto bound, synth::bind_sets(choice.program, synth::single_sets(choice.tables)));
-  if (!is_one_region(*choice.program)) {
-    for (const ByteVector& table : choice.tables) own.push_back({writer_->add_table(table)});
+  Bound own{{}, bound};
+  if (choice.tables.empty() || !is_one_region(*choice.program)) {
+    for (const ByteVector& table : choice.tables) own.bindings.push_back({writer_->add_table(table)});
     return own;
   }
   const bool may_share =
@@ -136,9 +135,9 @@ Result<std::vector<archive::Binding>> Coder::bind_tables(synth::Choice& choice, 
     uint64_t best_cost = own_cost ? *own_cost + 8 * 256 * bytes_of(choice.tables) : 0;
     const Shared* best = nullptr;
     for (const Shared& shared : recent_) {
-      if (shared.bound->program().width() != choice.program->width()) continue;  // its tables are of other words
-      if (shared.bound->program().expr() != choice.program->expr()) continue;
-      const auto cost = synth::cost_under(*shared.bound, fields);
+      if (shared.first->program().width() != choice.program->width()) continue;  // its tables are of other words
+      if (shared.first->program().expr() != choice.program->expr()) continue;
+      const auto cost = synth::cost_under(*shared.first, fields);
       if (cost && *cost < best_cost) {
         best_cost = *cost;
         best = &shared;
@@ -146,14 +145,17 @@ Result<std::vector<archive::Binding>> Coder::bind_tables(synth::Choice& choice, 
     }
     if (best != nullptr) {
       choice.encoded.reset();
-      return best->bindings;
+      return best->all;
     }
   }
   const auto sets = table_sets(choice, *bound, scan);
-  if (sets != synth::single_sets(choice.tables)) choice.encoded.reset();
   for (const auto& set : sets) {
-    own.emplace_back();
-    for (const ByteVector& table : set) own.back().push_back(writer_->add_table(table));
+    own.bindings.emplace_back();
+    for (const ByteVector& table : set) own.bindings.back().push_back(writer_->add_table(table));
+  }
+  if (sets != synth::single_sets(choice.tables)) {
+    choice.encoded.reset();
+    BREVIS_ASSIGN(own.program, synth::bind_sets(choice.program, sets));
   }
   recent_.insert(recent_.begin(), Shared{bound, own});
   if (recent_.size() > kRecentChoices) recent_.pop_back();
@@ -222,16 +224,6 @@ Status Coder::encode_frames(const synth::Stream& stream, uint32_t region, uint64
       }));
   if (hasher.digest() != expected) return source_->changed();
   return {};
-}
-
-Result<std::shared_ptr<const dsl::BoundProgram>> Coder::bind_record(
-    const synth::Choice& choice, const std::vector<archive::Binding>& bindings) const {
-  std::vector<std::vector<ByteVector>> tables;
-  for (const auto& binding : bindings) {
-    tables.emplace_back();
-    for (const uint32_t number : binding) tables.back().push_back(writer_->manifest().tables[number]);
-  }
-  return synth::bind_sets(choice.program, tables);
 }
 
 uint64_t Coder::table_bytes_from(size_t first) const {
@@ -310,8 +302,9 @@ Status Coder::code_stream(const RecordPlan& plan, const LookAhead::Looked& ahead
   job->choice = std::move(*alone);
   job->stream = words_of(*job->bytes, plan.dtype, width, plan.shape);
   const size_t tables = writer_->manifest().tables.size();
-  BREVIS_ASSIGN(job->record.bindings, bind_tables(job->choice, scanned));
-  BREVIS_ASSIGN(job->bound, bind_record(job->choice, job->record.bindings));
+  BREVIS_ASSIGN(Bound bound, bind_tables(job->choice, scanned));
+  job->record.bindings = std::move(bound.bindings);
+  job->bound = std::move(bound.program);
   planning_seconds_ += ahead.foresee_seconds;
   planning_seconds_ += static_cast<double>(thread_cpu_ns() - start) * 1e-9;
   job->coded = Coded{0, scanned.digest, false, table_bytes_from(tables), job->choice.trace, 0};

@@ -67,9 +67,13 @@ class Coder {
   double planning_seconds() const { return planning_seconds_; }  // for people; decides nothing
 
  private:
-  struct Shared {  // a program and tables that an earlier stream used
-    std::shared_ptr<const dsl::BoundProgram> bound;
+  struct Bound {
     std::vector<archive::Binding> bindings;
+    std::shared_ptr<const dsl::BoundProgram> program;  // with all of these tables
+  };
+  struct Shared {                                    // a program and tables that an earlier stream used
+    std::shared_ptr<const dsl::BoundProgram> first;  // with the first table of each slot
+    Bound all;
   };
   // A stream on its way, held by its frames in flight.
   struct Job;
@@ -87,7 +91,7 @@ class Coder {
   static std::vector<std::vector<ByteVector>> table_sets(const synth::Choice& choice, const dsl::BoundProgram& bound,
                                                          const Scan& scan);
   // Drops what was encoded already where other tables are bound.
-  Result<std::vector<archive::Binding>> bind_tables(synth::Choice& choice, const Scan& scan);
+  Result<Bound> bind_tables(synth::Choice& choice, const Scan& scan);
   Status encode_regions(const synth::Stream& stream, const synth::Choice& choice, const dsl::BoundProgram& bound,
                         const Digest& expected);
   Status encode_frames(const synth::Stream& stream, uint32_t region, uint64_t step, const dsl::BoundProgram& bound,
@@ -100,8 +104,6 @@ class Coder {
   Result<EncodedFrame> encode_one(const synth::Stream& stream, uint32_t region, uint64_t first, uint64_t step,
                                   const dsl::BoundProgram& bound, const std::vector<archive::BaseSpan>* likes = nullptr,
                                   const ByteVector* encoded = nullptr) const;
-  Result<std::shared_ptr<const dsl::BoundProgram>> bind_record(const synth::Choice& choice,
-                                                               const std::vector<archive::Binding>& bindings) const;
   // coder_related.cc; nullopt: the stream is better off alone, by `alone` where that had to be looked at.
   Result<std::optional<Coded>> code_related(const RecordPlan& plan, const SpanStream& bytes, const Scan& scanned,
                                             std::optional<synth::Choice>& alone);
@@ -117,6 +119,8 @@ class Coder {
   Result<Related> relate(const RecordPlan& plan, const SpanStream& bytes) const;
   Result<DifferenceStats> difference_stats(const synth::Stream& stream) const;
   std::function<Status(uint64_t first, bits::Words out)> base_of(const RecordPlan& plan) const;
+  Result<std::shared_ptr<const dsl::BoundProgram>> bind_record(const synth::Choice& choice,
+                                                               const std::vector<archive::Binding>& bindings) const;
   Result<Coded> write_related(const RecordPlan& plan, const synth::Stream& own, const synth::Choice& choice,
                               std::vector<archive::Binding> bindings, const Digest& digest);
   Result<synth::Choice> choose_difference(const RecordPlan& plan, const Related& related);

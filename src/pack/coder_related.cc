@@ -17,6 +17,7 @@
 #include "pack/patching.h"
 #include "pack/updating.h"
 #include "synth/known_good.h"
+#include "synth/table_sets.h"
 
 namespace brevis::pack {
 namespace {
@@ -224,7 +225,8 @@ Result<std::optional<Coded>> Coder::code_related(const RecordPlan& plan, const S
   } else {
     Scan as_stream;
     as_stream.stats = related.seen.stats;
-    BREVIS_ASSIGN(bindings, bind_tables(choice, as_stream));
+    BREVIS_ASSIGN(Bound bound, bind_tables(choice, as_stream));
+    bindings = std::move(bound.bindings);
     Expr inner = choice.program->expr();
     if (related.difference.way.folded) inner = Expr{OpId::map, {4, 0}, {std::move(inner)}};  // zigzag
     const auto combine = static_cast<uint64_t>(related.difference.way.combine);
@@ -234,6 +236,16 @@ Result<std::optional<Coded>> Coder::code_related(const RecordPlan& plan, const S
   }
   BREVIS_ASSIGN(const Coded coded, write_related(plan, own, choice, std::move(bindings), scanned.digest));
   return std::optional<Coded>(coded);
+}
+
+Result<std::shared_ptr<const dsl::BoundProgram>> Coder::bind_record(
+    const synth::Choice& choice, const std::vector<archive::Binding>& bindings) const {
+  std::vector<std::vector<ByteVector>> tables;
+  for (const auto& binding : bindings) {
+    tables.emplace_back();
+    for (const uint32_t number : binding) tables.back().push_back(writer_->manifest().tables[number]);
+  }
+  return synth::bind_sets(choice.program, tables);
 }
 
 Result<Coded> Coder::write_related(const RecordPlan& plan, const synth::Stream& own, const synth::Choice& choice,
