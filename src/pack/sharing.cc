@@ -37,9 +37,11 @@ void Sharing::tell(const RecordPlan& plan, synth::ChooseOptions& options) const 
     // What stands on rows of another length has to be looked for anew.
     options.siblings_decide = like->found.front().thorough && like->row == row_of(plan);
   }
-  const KinKey kin{plan.dtype, plan.role, plan.shape.size()};
+  const KinKey kin{key, plan.shape.size()};
   if (const auto plain = kin_.find(kin); plain != kin_.end()) options.kin = plain->second;
   if (const auto counted = counted_.find(kin); counted != counted_.end()) options.counted = counted->second;
+  const AxesKey axes{plan.dtype, plan.role, plan.shape.size()};
+  if (const auto in_vain = in_vain_.find(axes); in_vain != in_vain_.end()) options.in_vain = in_vain->second;
 }
 
 void Sharing::learn(const RecordPlan& plan, const synth::Choice& choice) {
@@ -50,7 +52,8 @@ void Sharing::learn(const RecordPlan& plan, const synth::Choice& choice) {
     siblings_by_role_[key].add(*choice.sibling, row_of(plan));
   }
   if (choice.mate) mates_.insert_or_assign(key, *choice.mate);
-  const KinKey kin{plan.dtype, plan.role, plan.shape.size()};
+  const KinKey kin{key, plan.shape.size()};
+  if (choice.in_vain) in_vain_.insert_or_assign({plan.dtype, plan.role, plan.shape.size()}, *choice.in_vain);
   if (choice.counted) counted_.insert_or_assign(kin, *choice.counted);
   if (!choice.frame_words.empty() && (choice.kin || !choice.shared))
     kin_.insert_or_assign(kin, choice.kin.value_or(synth::Kin{}));

@@ -28,13 +28,15 @@ class Sharing {
   };
   using Key = std::tuple<Dtype, std::string, unsigned>;  // dtype, role and log2 of the bytes
   using ShapeKey = std::tuple<Dtype, std::vector<uint64_t>>;
-  using KinKey = std::tuple<Dtype, std::string, size_t>;  // dtype, role and number of axes
+  using AxesKey = std::tuple<Dtype, std::string, size_t>;  // dtype, role and number of axes
+  using KinKey = std::tuple<Key, size_t>;                  // and number of axes
 
   std::map<Key, synth::Mate> mates_;
   // What searches found.
   std::map<ShapeKey, Siblings> siblings_by_shape_;
   std::map<Key, Siblings> siblings_by_role_;
   std::map<KinKey, synth::Kin> kin_, counted_;
+  std::map<AxesKey, unsigned> in_vain_;  // searches in a row
 };
 
 }  // namespace brevis::pack

@@ -17,8 +17,10 @@ constexpr uint64_t kSampleWords = 131072;  // in all, without a search; streams 
 constexpr uint64_t kSampleWindows = 8;
 constexpr size_t kProbeWords = 4096;  // of each of two windows: a first look at structures that need samples
 constexpr size_t kProbeWindows = 2;
-constexpr size_t kAfterProbe = 3;     // of them that are looked at closely
-constexpr uint64_t kProbeMargin = 8;  // those within an eighth of the best: short windows exaggerate tables
+constexpr size_t kAfterProbe = 3;  // of them that are looked at closely
+constexpr uint64_t kQualityOne = 65536;
+constexpr uint64_t kQualitySlackOf = 512;  // a mate's way may do 1/512 worse than it did for the mate
+constexpr uint64_t kProbeMargin = 8;       // those within an eighth of the best: short windows exaggerate tables
 
 uint64_t scale(uint64_t cost, uint64_t to, uint64_t from) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * to / from);
@@ -150,18 +152,35 @@ Status add_blocks(const Stream& stream, Fields& fields, uint64_t known, std::vec
   return {};
 }
 
-bool moves_or_deals(dsl::OpId op) {
-  return op == dsl::OpId::offset || op == dsl::OpId::select || op == dsl::OpId::context;
-}
-
 }  // namespace
 
+uint64_t quality_of(uint64_t cost, uint64_t entropy) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * kQualityOne / entropy);
+}
+
+bool is_as_good(uint64_t cost, uint64_t entropy, const Mate& mate) {
+  return quality_of(cost, entropy) <= mate.quality + mate.quality / kQualitySlackOf;
+}
+
+bool moves_fields(dsl::OpId op) { return op == dsl::OpId::offset || op == dsl::OpId::select; }
+
+bool follows_mates(const ChooseOptions& options) { return !options.search || options.search->effort->follows_mates; }
+
+const Expr& cut_of(const Expr& program) {
+  const Expr* inner = &program;
+  while (moves_fields(inner->op) || inner->op == dsl::OpId::context) {
+    const auto& hands = inner->children;
+    const auto tells =
+        std::find_if(hands.begin(), hands.end(), [](const Expr& hand) { return hand.op != dsl::OpId::constant; });
+    inner = tells == hands.end() ? &hands.front() : &*tells;
+  }
+  return *inner;
+}
+
 std::optional<Candidate> mate_candidate(Fields& fields, const ChooseOptions& options) {
-  if (!options.mate || fields.stats().width > 16) return std::nullopt;
-  const Expr* inner = &options.mate->expr;
-  while (moves_or_deals(inner->op)) inner = &inner->children.front();
-  const auto cost = cost_by_stats(*inner, fields);
-  return cost ? std::optional(Candidate{*inner, *cost}) : std::nullopt;
+  if (!options.mate) return std::nullopt;
+  auto cut = cut_like(cut_of(options.mate->expr), fields);
+  return cut ? std::optional(Candidate{std::move(cut->expr), *cut->cost}) : std::nullopt;
 }
 
 namespace {

@@ -32,7 +32,15 @@ Result<Look> draw(const Stream& stream, uint64_t frame_words, const ChooseOption
 std::optional<Candidate> price(const dsl::Expr& structure, std::span<const dsl::Window> windows, uint64_t words,
                                uint64_t limit = UINT64_MAX, bool quick = false);
 
-// What a like stream's program costs here, leaving out what moves or deals words at its root.
+// What a program does below what moves or deals words at its root: of the first of their hands that is not constant.
+const dsl::Expr& cut_of(const dsl::Expr& program);
+// What Mate::quality is, and whether a cost is about as good here as its own was for the mate.
+uint64_t quality_of(uint64_t cost, uint64_t entropy);
+bool is_as_good(uint64_t cost, uint64_t entropy, const Mate& mate);
+bool moves_fields(dsl::OpId op);
+// Whether a mate's offset or context is enough where it wins something.
+bool follows_mates(const ChooseOptions& options);
+// A mate's cut, priced for these words.
 std::optional<Candidate> mate_candidate(Fields& fields, const ChooseOptions& options);
 
 // Known-good structures with their costs, cheapest first. `plain`: cuts into fields alone.

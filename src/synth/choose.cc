@@ -10,6 +10,7 @@
 #include "synth/deals.h"
 #include "synth/doubled.h"
 #include "synth/ends.h"
+#include "synth/follow.h"
 #include "synth/foresee.h"
 #include "synth/hints.h"
 #include "synth/improve.h"
@@ -20,6 +21,7 @@
 #include "synth/spine.h"
 #include "synth/table_sets.h"
 #include "synth/texts.h"
+#include "synth/trained.h"
 
 namespace brevis::synth {
 namespace {
@@ -35,104 +37,18 @@ std::optional<Expr> computed(const StreamStats& stats) {
   return std::nullopt;
 }
 
-// A program of one region at most, of `words` words.
-Choice without_tables(dsl::Program program, uint64_t words, uint64_t frame_bytes, uint64_t estimated) {
-  Choice choice;
-  const uint64_t most = std::max<uint64_t>(1, frame_bytes / (program.width() / 8));
-  for (const auto& region : program.regions())
-    // A stream that fits a frame is one, whatever the period.
-    choice.frame_words.push_back(words <= most ? most : dsl::default_frame_words(program, region, frame_bytes));
-  choice.tables.resize(program.slots().size());
-  choice.program = std::make_shared<dsl::Program>(std::move(program));
-  choice.estimated_bytes = estimated;
-  return choice;
-}
-
-// Tables for the whole stream, or nullopt when the program does not express all of it. Where order-0 statistics reach
-// every slot they were gathered already and the stream is not read again.
-Result<std::optional<Choice>> train_whole(const Stream& stream, Fields& fields, const Expr& expr,
-                                          const ChooseOptions& options) {
-  auto program = dsl::build(stream.width, expr);
-  if (!program) return std::optional<Choice>{};
-  if (program->regions().size() != 1 || program->regions()[0].root != 0) return std::optional<Choice>{};
-  Choice choice = without_tables(std::move(*program), stream.words, options.frame_bytes, 0);
-  BREVIS_ASSIGN(auto known, tables_by_stats(expr, fields));
-  if (known && known->size() == choice.tables.size()) {
-    choice.tables = std::move(*known);
-    return std::optional<Choice>(std::move(choice));
-  }
-  const uint64_t frame_words = choice.frame_words[0];
-  const uint64_t frames = (stream.words + frame_words - 1) / frame_words;
-  bits::OwnedWords buffer;
-  BREVIS_ASSIGN(auto tables, dsl::train(
-                                 *choice.program, 0, frames, frame_words,
-                                 [&](uint64_t frame) -> Result<bits::ConstWords> {
-                                   const uint64_t first = frame * frame_words;
-                                   return stream.at(first, std::min(frame_words, stream.words - first), buffer);
-                                 },
-                                 &fields.inversions()));
-  if (!tables) return std::optional<Choice>{};
-  choice.tables = std::move(*tables);
-  return std::optional<Choice>(std::move(choice));
-}
-
-constexpr uint64_t kQualityOne = 65536;
-constexpr uint64_t kOrderTellsOf = 8;      // of what statistics alone make of the words
-constexpr uint64_t kOffsetGainOf = 128;    // an offset like a mate's saves so much of what its structure would cost
-constexpr uint64_t kQualitySlackOf = 512;  // a mate's program may do 1/512 worse than it did for the mate
-
-uint64_t quality_of(uint64_t cost, uint64_t entropy) {
-  return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * kQualityOne / entropy);
-}
-
-// The mate's program with tables of this stream's own, if statistics say that it does as well here.
-Result<std::optional<Choice>> like_mate(const Stream& stream, Fields& fields, uint64_t entropy,
-                                        const ChooseOptions& options) {
-  const auto cost = cost_by_stats(options.mate->expr, fields);
-  if (!cost) return std::optional<Choice>{};
-  const uint64_t quality = quality_of(*cost, entropy);
-  if (quality > options.mate->quality + options.mate->quality / kQualitySlackOf) return std::optional<Choice>{};
-  BREVIS_ASSIGN(auto choice, train_whole(stream, fields, options.mate->expr, options));
-  if (!choice) return std::optional<Choice>{};
-  choice->estimated_bytes = *cost / (256 * 8);
-  choice->mate = options.mate;
-  choice->shared = true;
-  return choice;
-}
-
-// The steps are at hand, and where order-0 statistics of what they leave reach every slot, so are all tables.
-Result<std::optional<Choice>> train_shifted(const Stream& stream, const Shifted& shifted, Fields& fields,
-                                            const Expr& expr, const ChooseOptions& options) {
-  BREVIS_ASSIGN(auto inner, tables_by_stats(expr.children.front(), fields));
-  if (!inner) return stream.width > 16 ? train_whole(stream, fields, expr, options) : std::optional<Choice>{};
-  auto program = dsl::build(stream.width, expr);
-  if (!program || program->slots().size() != inner->size() + 1) return std::optional<Choice>{};
-  Choice choice = without_tables(std::move(*program), stream.words, options.frame_bytes, 0);
-  choice.tables = std::move(*inner);
-  choice.tables.insert(choice.tables.begin(), shifted.stored);
-  return std::optional<Choice>(std::move(choice));
-}
+constexpr uint64_t kOrderTellsOf = 8;  // of what statistics alone make of the words
 
 // The best known structure for what an offset leaves, where it costs less than `limit`. `entropy`: of the stream.
-Result<std::optional<Choice>> with_offset(const Stream& stream, const std::vector<uint64_t>& params, Fields& whole,
-                                          uint64_t limit, uint64_t entropy, const ChooseOptions& options) {
-  BREVIS_ASSIGN(const std::shared_ptr<Moved> moved, Foreseen::move(options.foreseen, stream, params, whole));
-  const Shifted& shifted = moved->shifted;
-  Fields& fields = moved->fields;
-  std::optional<Candidate> best = mate_candidate(fields, options);
+Result<std::optional<Choice>> with_offset(const Stream& stream, Moved& moved, uint64_t limit, uint64_t entropy,
+                                          const ChooseOptions& options) {
+  std::optional<Candidate> best = mate_candidate(moved.fields, options);
   const std::vector<Structure> structures =
-      known_good(stream.dtype, fields, 1, kNoHints, best ? best->cost : UINT64_MAX);
+      known_good(stream.dtype, moved.fields, 1, kNoHints, best ? best->cost : UINT64_MAX);
   if (!structures.empty() && structures.front().cost && (!best || *structures.front().cost < best->cost))
     best = Candidate{structures.front().expr, *structures.front().cost};
-  if (!best || (options.search && !options.search->grammar->allows(best->expr))) return std::optional<Choice>{};
-  const Expr expr{dsl::OpId::offset, params, {best->expr}};
-  const uint64_t cost = best->cost + (shifted.stored.size() + 2 * params.size()) * 8 * 256;
-  if (cost >= limit) return std::optional<Choice>{};
-  BREVIS_ASSIGN(auto choice, train_shifted(stream, shifted, fields, expr, options));
-  if (!choice) return std::optional<Choice>{};
-  choice->estimated_bytes = cost / (256 * 8);
-  if (entropy != 0) choice->mate = Mate{expr, quality_of(cost, entropy)};
-  return choice;
+  if (!best) return std::optional<Choice>{};
+  return train_moved(stream, moved, *best, limit, entropy, options);
 }
 
 // Whether the order of words tells a good part of what they cost.
@@ -142,6 +58,12 @@ bool order_tells(const std::vector<Candidate>& candidates) {
     if (!candidate.sampled) counted = std::min(counted, candidate.cost);
   const uint64_t best = candidates.front().cost;
   return best + best / kOrderTellsOf < counted;
+}
+
+// Whether searches of like streams say that one would find nothing.
+bool seems_in_vain(const std::vector<Candidate>& candidates, const ChooseOptions& options) {
+  const unsigned after = options.search->effort->in_vain_after;
+  return after != 0 && options.in_vain >= after && !is_doubted(options.in_vain) && !order_tells(candidates);
 }
 
 // What the search finds beyond the known candidates, if anything.
@@ -167,24 +89,6 @@ Result<Improved> searched(const Stream& stream, Fields& fields, const std::vecto
                    }
                    return train(expr);
                  });
-}
-
-// An offset as the mate's, of steps and a structure of this stream's own, where it beats the structure without it.
-Result<std::optional<Choice>> offset_like_mate(const Stream& stream, Fields& fields, uint64_t entropy,
-                                               const ChooseOptions& options) {
-  const Expr& expr = options.mate->expr;
-  const bool moves = expr.op == dsl::OpId::offset || expr.op == dsl::OpId::select;
-  if (!moves) return std::optional<Choice>{};
-  BREVIS_ASSIGN(const auto promise, Foreseen::promising(options.foreseen, stream, &expr.params));
-  if (!promise) return std::optional<Choice>{};
-  const auto plain = mate_candidate(fields, options);
-  if (!plain) return std::optional<Choice>{};
-  BREVIS_ASSIGN(auto choice,
-                with_offset(stream, expr.params, fields, plain->cost - plain->cost / kOffsetGainOf, entropy, options));
-  if (!choice) return choice;
-  choice->shared = true;
-  BREVIS_ASSIGN(*choice, select_too(stream, *promise, std::move(*choice), fields, entropy, options));
-  return choice;
 }
 
 // Whether programs that only samples price need no look, as far as its kin tell.
@@ -219,14 +123,15 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   }
   std::optional<OffsetPromise> offset;
   if (!plain && may_shift) {
-    if (options.mate) {
-      BREVIS_ASSIGN(auto choice, offset_like_mate(stream, fields, entropy, options));
-      if (choice) return std::move(*choice);
-    }
     BREVIS_ASSIGN(offset, Foreseen::promising(options.foreseen, stream));
   }
-  if (!plain && options.mate && options.mate_decides && !offset && !options.wanted && entropy != 0) {
-    BREVIS_ASSIGN(auto choice, like_mate(stream, fields, entropy, options));
+  std::shared_ptr<Moved> moved;
+  if (offset) {
+    BREVIS_ASSIGN(moved, Foreseen::move(options.foreseen, stream, offset->params, fields));
+  }
+  const Follower follower{stream, fields, entropy, plain, offset, moved.get()};
+  {
+    BREVIS_ASSIGN(auto choice, follow_mate(follower, options));
     if (choice) return std::move(*choice);
   }
   const TrainWhole train = [&](const Expr& expr) { return train_whole(stream, fields, expr, options); };
@@ -256,25 +161,32 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   std::optional<Choice> shifted;
   if (offset) {
     const uint64_t limit = candidates.empty() ? UINT64_MAX : candidates.front().cost;
-    BREVIS_ASSIGN(shifted, with_offset(stream, offset->params, fields, limit, entropy, options));
+    BREVIS_ASSIGN(shifted, with_offset(stream, *moved, limit, entropy, options));
     if (shifted) {
       BREVIS_ASSIGN(*shifted, select_too(stream, *offset, std::move(*shifted), fields, entropy, options));
     }
   }
-  if (!plain && !candidates.empty()) {
+  if (!plain && !follows_context(follower, options) && !candidates.empty()) {
     const uint64_t limit = shifted ? shifted->estimated_bytes * 8 * 256 : candidates.front().cost;
     BREVIS_ASSIGN(auto dealt, Foreseen::by_context(options.foreseen, stream, fields, candidates.front().cost, limit,
                                                    entropy, options));
     if (dealt) shifted = std::move(dealt);
   }
   std::optional<SearchTrace> trace;
+  std::optional<unsigned> in_vain;
   if (options.search && !options.wanted) {
     std::erase_if(candidates, [&](const Candidate& c) { return !options.search->grammar->allows(c.expr); });
     if (candidates.empty()) candidates.push_back({bare_literal(), stream.words * stream.width * 256});
     if (!plain && stream.words * (stream.width / 8) >= options.search->effort->least_bytes) {
-      BREVIS_ASSIGN(Improved better, searched(stream, fields, candidates, shifted, options, train));
-      trace = std::move(better.trace);
+      Improved better;
+      const bool skipped = seems_in_vain(candidates, options);
+      if (!skipped) {
+        BREVIS_ASSIGN(better, searched(stream, fields, candidates, shifted, options, train));
+        trace = std::move(better.trace);
+      }
+      if (skipped || trace->states != 0) in_vain = better.choice ? 0 : options.in_vain + 1;
       if (better.choice) {
+        better.choice->in_vain = in_vain;
         better.choice->trace = std::move(trace);
         better.choice->counted = Kin{};
         return std::move(*better.choice);
@@ -284,6 +196,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
   if (shifted) {  // whose mate is not plain
     shifted->trace = trace;
     shifted->counted = like_kin;
+    shifted->in_vain = in_vain;
     return std::move(*shifted);
   }
   for (const auto& candidate : candidates) {
@@ -291,6 +204,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
     if (!choice) continue;
     choice->trace = trace;
     choice->counted = like_kin;
+    choice->in_vain = in_vain;
     choice->estimated_bytes = candidate.cost / (256 * 8);
     if (entropy != 0)
       if (const auto cost = cost_by_stats(candidate.expr, fields))

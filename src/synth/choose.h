@@ -15,7 +15,8 @@
 namespace brevis::synth {
 
 // What a like stream (same dtype, role and size class) ended with, and how well: its cost over its entropy, 1/65536.
-// Where the same program does as well, nothing else is tried.
+// Where the same cut into fields does as well, or words moved or dealt out as the mate's win something, nothing else
+// may be tried.
 struct Mate {
   dsl::Expr expr;
   uint64_t quality = 0;
@@ -29,9 +30,9 @@ struct Sibling {
   bool thorough = false;  // the sample was of whole frames
 };
 
-// Streams of one dtype, role and number of axes. Where cuts into fields were all that was found for some of them in a
-// row, whatever was looked at, those that resemble them are cut into fields and that is it. Where the best of the known
-// programs was one that counts alone tell, those that only samples price need no look.
+// Streams of one dtype, role, size class and number of axes. Where cuts into fields were all that was found for some of
+// them in a row, whatever was looked at, those that resemble them are cut into fields and that is it. Where the best of
+// the known programs was one that counts alone tell, those that only samples price need no look.
 struct Kin {
   unsigned in_a_row = 0;
   uint64_t entropy = 0;  // of the last one, 1/256 bits a word
@@ -53,10 +54,12 @@ struct Choice {
   std::vector<uint64_t> frame_words;  // a region each
   // The payloads of all frames of the one region, under `tables`: where choosing encoded every one of a few.
   std::shared_ptr<const std::vector<ByteVector>> encoded;
-  uint64_t estimated_bytes = 0;      // of the whole stream, expected
-  std::optional<Mate> mate;          // what a like stream may be told
-  std::optional<Kin> kin;            // where cuts into fields were all there was
-  std::optional<Kin> counted;        // whether counts told the best known program, where known ones were looked at
+  uint64_t estimated_bytes = 0;  // of the whole stream, expected
+  std::optional<Mate> mate;      // what a like stream may be told
+  std::optional<Kin> kin;        // where cuts into fields were all there was
+  std::optional<Kin> counted;    // whether counts told the best known program, where known ones were looked at
+  std::optional<unsigned>
+      in_vain;  // searches in a row that found nothing, with this one where there was one or like ones said so
   std::optional<Sibling> sibling;    // where a search, or a like stream's, found it
   std::optional<SearchTrace> trace;  // when there was a search
   bool shared = false;               // a like stream's answer, at least in that there is nothing else to find
@@ -71,6 +74,7 @@ struct ChooseOptions {
   std::optional<Mate> mate;
   bool mate_decides = false;  // where its program does as well here, nothing else is looked at
   std::optional<Kin> kin, counted;
+  unsigned in_vain = 0;           // searches of like streams in a row that found nothing
   std::vector<Sibling> siblings;  // programs found for like streams, the last one first
   bool siblings_decide = false;   // where one does as well here, there is no search
   // Statistics of consecutive parts of a long stream, at most 16 bits wide: programs are priced with tables a part.

@@ -7,6 +7,7 @@
 #include "dsl/encode.h"
 #include "dsl/op.h"
 #include "dsl/verify.h"
+#include "synth/candidates.h"
 #include "synth/hints.h"
 #include "synth/known_good.h"
 
@@ -78,12 +79,18 @@ struct Part {
   Expr expr;
   uint64_t cost = 0;
 };
-std::optional<Part> best_part(Dtype dtype, const StreamStats& stats, uint64_t frames, uint64_t limit, Fields& fields) {
+std::optional<Part> best_part(Dtype dtype, const StreamStats& stats, uint64_t frames, uint64_t limit, Fields& fields,
+                              const Expr* like) {
   if (stats.words == 0) return Part{{OpId::constant, {0}, {}}};
   if (stats.constant()) return Part{{OpId::constant, {stats.first}, {}}};
+  const uint64_t upkeep = frames * kCountBytes * kByte;
+  if (like != nullptr) {
+    auto cut = cut_like(*like, fields, limit);
+    return cut ? std::optional(Part{std::move(cut->expr), *cut->cost + upkeep}) : std::nullopt;
+  }
   std::vector<Structure> structures = known_good(dtype, fields, 1, kNoHints, limit);
   if (structures.empty() || !structures.front().cost || *structures.front().cost >= limit) return std::nullopt;
-  return Part{std::move(structures.front().expr), *structures.front().cost + frames * kCountBytes * kByte};
+  return Part{std::move(structures.front().expr), *structures.front().cost + upkeep};
 }
 
 // Tables for the words of one class.
@@ -136,7 +143,7 @@ Result<std::optional<Choice>> dealt_choice(const Stream& stream, const Deal& dea
     fields.emplace_back(stats.back(),
                         std::max<uint64_t>(1, (stats.back().words + dealer.frames() - 1) / dealer.frames()));
     if (cost >= deal.limit) return Nothing{};
-    auto part = best_part(stream.dtype, stats.back(), dealer.frames(), deal.limit - cost, fields.back());
+    auto part = best_part(stream.dtype, stats.back(), dealer.frames(), deal.limit - cost, fields.back(), deal.cut);
     if (!part) return Nothing{};
     cost += part->cost;
     expr.children.push_back(part->expr);
@@ -155,7 +162,7 @@ Result<std::optional<Choice>> dealt_choice(const Stream& stream, const Deal& dea
   choice.frame_words = {frame_words};
   choice.program = std::make_shared<dsl::Program>(std::move(*program));
   choice.estimated_bytes = cost / kByte;
-  if (entropy != 0) choice.mate = Mate{expr, 0};
+  if (entropy != 0) choice.mate = Mate{expr, quality_of(cost, entropy)};
   return Nothing(std::move(choice));
 }
 
@@ -181,8 +188,10 @@ Result<Choice> select_too(const Stream& stream, const OffsetPromise& promise, Ch
   return shifted;
 }
 
-Result<std::optional<Choice>> by_context(const Stream& stream, Fields& fields, uint64_t plain, uint64_t limit,
-                                         uint64_t entropy, const ChooseOptions& options) {
+namespace {
+
+Result<std::optional<Choice>> best_context(const Stream& stream, Fields& fields, uint64_t plain, uint64_t limit,
+                                           uint64_t entropy, const Expr* cut, const ChooseOptions& options) {
   if (stream.words < kLeastDealt || !may_use(options, OpId::context)) return std::optional<Choice>{};
   BREVIS_ASSIGN(const Look seen, look(stream));
   dsl::Target target{stream.width, stream.dtype, stream.words, stream.shape, seen.placed, nullptr};
@@ -198,7 +207,7 @@ Result<std::optional<Choice>> by_context(const Stream& stream, Fields& fields, u
     const uint64_t price = stream.words * slowness(OpId::context, proposal.params, options);
     const uint64_t hoped = near ? proposal.gain + proposal.gain / 4 : 2 * proposal.gain;
     if (plain + price > limit + stream.words * hoped) continue;
-    Deal deal{OpId::context, std::move(proposal.params), std::nullopt, limit, telling_bits(stream.dtype, fields)};
+    Deal deal{OpId::context, std::move(proposal.params), std::nullopt, limit, telling_bits(stream.dtype, fields), cut};
     Result<std::optional<Choice>> tried = dealt_choice(stream, deal, fields.frame_words(), entropy, options);
     if (!tried) return tried;
     if (!tried->has_value()) continue;
@@ -206,6 +215,25 @@ Result<std::optional<Choice>> by_context(const Stream& stream, Fields& fields, u
     limit = best->estimated_bytes * kByte;
   }
   return best;
+}
+
+}  // namespace
+
+Result<std::optional<Choice>> by_context(const Stream& stream, Fields& fields, uint64_t plain, uint64_t limit,
+                                         uint64_t entropy, const ChooseOptions& options) {
+  return best_context(stream, fields, plain, limit, entropy, nullptr, options);
+}
+
+Result<std::optional<Choice>> by_context_like(const Mate& mate, const Stream& stream, Fields& fields, uint64_t limit,
+                                              uint64_t entropy, const ChooseOptions& options) {
+  if (stream.words < kLeastDealt || !may_use(options, OpId::context)) return std::optional<Choice>{};
+  const Expr* const cut = &cut_of(mate.expr);
+  Deal deal{OpId::context, mate.expr.params, std::nullopt, limit, telling_bits(stream.dtype, fields), cut};
+  BREVIS_ASSIGN(auto choice, dealt_choice(stream, deal, fields.frame_words(), entropy, options));
+  if (choice && is_as_good(choice->estimated_bytes * kByte, entropy, mate)) return choice;
+  const uint64_t below = choice ? choice->estimated_bytes * kByte : limit;
+  BREVIS_ASSIGN(auto better, best_context(stream, fields, limit, below, entropy, cut, options));
+  return better ? std::move(better) : std::move(choice);
 }
 
 }  // namespace brevis::synth

@@ -30,8 +30,7 @@ class Foreseen {
                                               const ChooseOptions& options, bool plain);
 
   // The functions of these names, asked anew where the answer is not at hand. `seen` may be null.
-  static Result<std::optional<OffsetPromise>> promising(const Foreseen* seen, const Stream& stream,
-                                                        const std::vector<uint64_t>* given = nullptr);
+  static Result<std::optional<OffsetPromise>> promising(const Foreseen* seen, const Stream& stream);
   static Result<std::shared_ptr<Moved>> move(const Foreseen* seen, const Stream& stream,
                                              const std::vector<uint64_t>& params, Fields& whole);
   static Result<std::vector<Candidate>> known(const Foreseen* seen, const Stream& stream, Fields& fields, bool counted,
@@ -39,6 +38,9 @@ class Foreseen {
   static Result<std::optional<Choice>> by_context(const Foreseen* seen, const Stream& stream, Fields& fields,
                                                   uint64_t plain, uint64_t limit, uint64_t entropy,
                                                   const ChooseOptions& options);
+  static Result<std::optional<Choice>> by_context_like(const Foreseen* seen, const Mate& mate, const Stream& stream,
+                                                       Fields& fields, uint64_t limit, uint64_t entropy,
+                                                       const ChooseOptions& options);
 
   Fields& fields() { return fields_; }
 
@@ -47,11 +49,8 @@ class Foreseen {
   Status look(const Stream& stream, const ChooseOptions& options);
   Status look_moved(const Stream& stream, const ChooseOptions& options);
 
-  struct Promise {
-    std::optional<std::vector<uint64_t>> given;
-    std::optional<OffsetPromise> promise;
-  };
   struct Contexts {
+    std::optional<Mate> mate;  // that was followed
     uint64_t plain, limit;
     std::optional<Choice> choice;
   };
@@ -61,7 +60,7 @@ class Foreseen {
     std::vector<Candidate> candidates;
   };
   Fields fields_;
-  std::vector<Promise> promises_;
+  std::optional<std::optional<OffsetPromise>> promise_;
   std::shared_ptr<Moved> moved_;
   std::optional<Known> known_;
   std::optional<Contexts> contexts_;

@@ -9,15 +9,18 @@ namespace brevis::synth {
 namespace {
 
 constexpr uint64_t kResemblanceOf = 16;  // of the entropy
-constexpr unsigned kDoubtEvery = 8;      // the 8th plain one in a row, the 64th, ... is looked at nevertheless
+constexpr unsigned kDoubtEvery = 8;      // the 8th in a row, the 64th, ... is looked at nevertheless
 
 }  // namespace
 
+bool is_doubted(unsigned in_a_row) {
+  while (in_a_row != 0 && in_a_row % kDoubtEvery == 0) in_a_row /= kDoubtEvery;
+  return in_a_row == 1;
+}
+
 Result<bool> is_like(const Stream& stream, uint64_t entropy, const Kin& kin, unsigned after) {
   if (after == 0 || kin.in_a_row < after) return false;
-  unsigned doubt = kin.in_a_row;
-  while (doubt % kDoubtEvery == 0) doubt /= kDoubtEvery;
-  if (doubt == 1) return false;
+  if (is_doubted(kin.in_a_row)) return false;
   const uint64_t here = entropy / stream.words;
   if (std::max(here, kin.entropy) - std::min(here, kin.entropy) > kin.entropy / kResemblanceOf) return false;
   BREVIS_ASSIGN(const bool ordered, seems_ordered(stream));

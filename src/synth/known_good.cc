@@ -221,6 +221,14 @@ void add_casts(const StreamStats& stats, const std::vector<Cut>& cuts, std::vect
   }
 }
 
+// Whether a histogram tells all that a field coded so costs.
+bool counts_tell(const Expr& field) {
+  if (field.op == OpId::literal) return !field.params.empty() && !codec::find_codec(field.params.front())->by_order;
+  if (field.children.empty()) return field.op == OpId::constant;
+  return dsl::spec_of(field.op).push_down != nullptr &&
+         std::all_of(field.children.begin(), field.children.end(), counts_tell);
+}
+
 }  // namespace
 
 std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit, const Hints& hints, uint64_t below) {
@@ -247,6 +255,27 @@ std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit, con
   for (auto& expr : structured) sampled.push_back({std::move(expr), std::nullopt});
   std::move(sampled.begin(), sampled.end(), std::back_inserter(priced));
   return priced;
+}
+
+std::optional<Structure> cut_like(const Expr& like, Fields& fields, uint64_t below) {
+  const bool is_cut =
+      like.op == OpId::merge ? std::all_of(like.children.begin(), like.children.end(), counts_tell) : counts_tell(like);
+  if (!is_cut) return std::nullopt;
+  const unsigned top = fields.stats().top_bits();
+  std::vector<unsigned> widths;
+  unsigned left = top;
+  for (const uint64_t width : like.op == OpId::merge ? like.params : std::vector<uint64_t>{top}) {
+    if (left == 0) break;  // the low bits may be cut in other ways here
+    widths.push_back(std::min(static_cast<unsigned>(width), left));
+    left -= widths.back();
+  }
+  if (left != 0) return std::nullopt;
+  auto cut = split(fields, widths, below);
+  if (!cut) return std::nullopt;
+  Ranked& best = *std::min_element(cut->whole.begin(), cut->whole.end(),
+                                   [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; });
+  if (best.cost >= below) return std::nullopt;
+  return Structure{std::move(best.expr), best.cost};
 }
 
 Expr turned_for_repeats(Dtype dtype, unsigned width, uint64_t rows, uint64_t columns) {

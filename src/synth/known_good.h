@@ -35,6 +35,9 @@ inline constexpr Hints kNoHints{false, false, false, false};
 // be those that cost `below` or more.
 std::vector<Structure> known_good(Dtype dtype, Fields& fields, size_t limit, const Hints& hints = {},
                                   uint64_t below = UINT64_MAX);
+// The cut that a like stream's program makes, each field coded as suits it here; nullopt where that program is no cut
+// into fields that counts alone tell, or where it costs `below` or more.
+std::optional<Structure> cut_like(const dsl::Expr& like, Fields& fields, uint64_t below = UINT64_MAX);
 // For words that recur in their column: tiles of so many rows, turned, their fields by zstd.
 dsl::Expr turned_for_repeats(Dtype dtype, unsigned width, uint64_t rows, uint64_t columns);
 std::vector<Structure> known_good(Dtype dtype, const StreamStats& stats, uint64_t frame_words, size_t limit);

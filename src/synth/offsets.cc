@@ -76,12 +76,9 @@ std::vector<dsl::Proposal> proposals_for(const Stream& stream) {
 
 }  // namespace
 
-Result<std::optional<OffsetPromise>> promising_offset(const Stream& stream, bool at_a_glance,
-                                                      const std::vector<uint64_t>* given) {
+Result<std::optional<OffsetPromise>> promising_offset(const Stream& stream, bool at_a_glance) {
   std::optional<OffsetPromise> best;
   std::vector<dsl::Proposal> proposals = proposals_for(stream);
-  if (given != nullptr)
-    std::erase_if(proposals, [&](const dsl::Proposal& proposal) { return proposal.params != *given; });
   if (proposals.empty()) return best;
   const uint64_t wanted = steps_of(proposals.front().params) * kWordsAStep / kWindows;
   BREVIS_ASSIGN(const Sample sample,

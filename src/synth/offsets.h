@@ -22,9 +22,8 @@ struct OffsetPromise {
   uint64_t dealt = 0;  // by a select of the same steps; 0 below kLeastDealt
 };
 
-// nullopt where none promises anything. Where parameters are given no others are tried.
-Result<std::optional<OffsetPromise>> promising_offset(const Stream& stream, bool at_a_glance = false,
-                                                      const std::vector<uint64_t>* given = nullptr);
+// nullopt where none promises anything.
+Result<std::optional<OffsetPromise>> promising_offset(const Stream& stream, bool at_a_glance = false);
 
 struct Shifted {
   std::vector<uint64_t> params;

@@ -18,6 +18,7 @@ constexpr Effort kDense{.limits = {.expansions = 60, .patience = 24, .keep = 6},
                         .thorough = 32,
                         .plain_after = 0,
                         .counted_after = 4,
+                        .follows_mates = false,
                         .prior_streams = 6};
 constexpr Effort kBalanced{.limits = {.expansions = 60, .patience = 16, .keep = 6},
                            .window_words = 2048,
@@ -29,6 +30,7 @@ constexpr Effort kBalanced{.limits = {.expansions = 60, .patience = 16, .keep = 
                            .bonus_work = uint64_t{4} << 20,
                            .least_work_of = 24,
                            .thorough = 6,
+                           .in_vain_after = 2,
                            .prior_streams = 3,
                            .prior_factor = 2};
 constexpr Effort kFast{.limits = {.expansions = 0}};

@@ -37,6 +37,8 @@ struct Effort {
   uint64_t thorough_work_of = 4096;      // what such a search may look at: so many times its sample
   unsigned plain_after = 2;              // so many plain mates in a row say that the next one is plain, too; 0: none do
   unsigned counted_after = 2;            // the same of those whose best known program counts alone told
+  unsigned in_vain_after = 0;            // so many searches in vain in a row say that the next one is, too; 0: none do
+  bool follows_mates = true;             // an offset or context as a mate has is enough where it wins something
   size_t prior_streams = 0;              // searched ahead to learn a prior
   uint64_t prior_factor = 4;             // with that many times the expansions
 };

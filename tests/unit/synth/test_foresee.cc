@@ -3,46 +3,15 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
-
 #include "dsl/encode.h"
-#include "support/weights.h"
 #include "synth/table_sets.h"
+#include "unit/synth/cases.h"
 
 using namespace brevis;
+using namespace brevis::test;
+using dsl::Expr;
 
 namespace {
-
-struct Case {
-  const char* name;
-  Dtype dtype;
-  ByteVector bytes;
-  std::vector<uint64_t> shape;
-};
-
-// Curves down their columns, as style vectors are.
-ByteVector smooth_words(size_t rows, size_t columns) {
-  ByteVector out(2 * rows * columns);
-  for (size_t r = 0; r < rows; ++r)
-    for (size_t c = 0; c < columns; ++c) {
-      const double value = (1 + double(c % 7)) * (0.3 + double((r * (c + 3)) % (40 * (c + 3))) / double(40 * (c + 3)));
-      const uint64_t word = test::to_float_word(Dtype::BF16, value);
-      out[2 * (r * columns + c)] = static_cast<uint8_t>(word);
-      out[2 * (r * columns + c) + 1] = static_cast<uint8_t>(word >> 8);
-    }
-  return out;
-}
-
-// Deviations that change slowly along each row: neighbours tell.
-ByteVector swelling_words(size_t rows, size_t columns) {
-  ByteVector out;
-  for (size_t at = 0; at < rows * columns; at += 64) {
-    const double deviation = 0.01 * double(1 + at / 64 * 7919 % 97);
-    const ByteVector part = test::gaussian_words(Dtype::BF16, 64, at, deviation);
-    out.insert(out.end(), part.begin(), part.end());
-  }
-  return out;
-}
 
 std::vector<Case> cases() {
   std::vector<Case> out;
@@ -61,26 +30,6 @@ std::vector<Case> cases() {
   out.push_back({"ramp", Dtype::I64, test::ramp_words(64, 5000, 0, 1), {5000}});
   out.push_back({"few", Dtype::BF16, test::random_bytes(6, 1), {3}});
   return out;
-}
-
-struct World {
-  const synth::Grammar grammar;
-  const synth::Prior prior;
-  const synth::Effort effort = synth::effort_of(synth::Profile::balanced);
-};
-
-synth::Stream stream_of(const Case& one) {
-  synth::Stream stream;
-  stream.dtype = one.dtype;
-  stream.width = dtype_info(one.dtype).word_bits();
-  stream.words = one.bytes.size() / (stream.width / 8);
-  stream.shape = one.shape;
-  stream.held = one.bytes.data();
-  stream.read = [&bytes = one.bytes, width = stream.width](uint64_t first, bits::Words out) -> Status {
-    std::copy_n(bytes.data() + first * (width / 8), out.bytes(), out.data);
-    return {};
-  };
-  return stream;
 }
 
 std::vector<synth::StreamStats> quarters_of(const Case& one, const synth::Stream& stream) {
@@ -135,8 +84,10 @@ bool encoded_is_true(const synth::Choice& choice, const synth::Stream& stream) {
 TEST_CASE("what was foreseen changes no choice, whatever was guessed of the streams in between") {
   const World world;
   size_t encoded = 0;
+  const Expr cut{dsl::OpId::merge, {1, 10, 5}, {synth::bare_literal(), synth::bare_literal(), synth::bare_literal()}};
   const std::vector<std::optional<synth::Mate>> mates{
-      std::nullopt, synth::Mate{{dsl::OpId::offset, {7, 8, 256, 300}, {synth::bare_literal()}}, 66000}};
+      std::nullopt, synth::Mate{{dsl::OpId::offset, {7, 8, 256, 300}, {cut}}, 66000},
+      synth::Mate{{dsl::OpId::context, {0, 5, 10, 1, 2, 2, 1}, {cut, cut, cut, cut}}, 66000}, synth::Mate{cut, 66000}};
   for (const Case& one : cases()) {
     CAPTURE(one.name);
     const synth::Stream stream = stream_of(one);
