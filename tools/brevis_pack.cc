@@ -209,6 +209,7 @@ void print_report_json(const PackReport& packed, bool dry_run, int code) {
     if (file.resumed) one["resumed"] = true;
     if (!file.sha256.empty()) one["sha256"] = file.sha256;
     if (file.action == PackAction::packed) one["planning_seconds"] = file.planning_seconds;
+    if (file.action == PackAction::packed) one["training_seconds"] = file.training_seconds;
     if (dry_run && file.action == PackAction::packed) {
       one["streams"] = Json::array();
       for (const PackedStream& stream : file.streams) one["streams"].push_back(json_stream(stream));

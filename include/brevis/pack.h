@@ -102,10 +102,12 @@ struct PackedFile {
   std::string warning;  // lenient files: rule and offset
   uint64_t bytes_in = 0, bytes_out = 0;
   uint64_t tensors = 0, duplicate_tensors = 0, duplicate_bytes = 0;
-  uint64_t base_bytes = 0;      // that are read through other archives
-  bool resumed = false;         // skipped: was packed already
-  std::string sha256;           // hex, empty when not made
-  double planning_seconds = 0;  // of processors, for choosing programs
+  uint64_t base_bytes = 0;  // that are read through other archives
+  bool resumed = false;     // skipped: was packed already
+  std::string sha256;       // hex, empty when not made
+  // Of processors: for choosing programs, and for what a program takes once it is chosen: steps fitted to the tensor,
+  // what they leave counted, tables trained and loaded, frames that were encoded while choosing and are written.
+  double planning_seconds = 0, training_seconds = 0;
   std::vector<PackedStream> streams;
   std::optional<Error> error;  // action failed
 };

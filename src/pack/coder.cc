@@ -302,11 +302,14 @@ Status Coder::code_stream(const RecordPlan& plan, const LookAhead::Looked& ahead
   job->choice = std::move(*alone);
   job->stream = words_of(*job->bytes, plan.dtype, width, plan.shape);
   const size_t tables = writer_->manifest().tables.size();
+  const uint64_t chosen = thread_cpu_ns();
   BREVIS_ASSIGN(Bound bound, bind_tables(job->choice, scanned));
   job->record.bindings = std::move(bound.bindings);
   job->bound = std::move(bound.program);
-  planning_seconds_ += ahead.foresee_seconds;
-  planning_seconds_ += static_cast<double>(thread_cpu_ns() - start) * 1e-9;
+  const uint64_t end = thread_cpu_ns();
+  const double training = static_cast<double>(job->choice.training_ns + end - chosen) * 1e-9;
+  training_seconds_ += training;
+  planning_seconds_ += ahead.foresee_seconds + static_cast<double>(end - start) * 1e-9 - training;
   job->coded = Coded{0, scanned.digest, false, table_bytes_from(tables), job->choice.trace, 0};
   job->record.words = job->stream.words;
   job->record.frame_words = job->choice.frame_words;

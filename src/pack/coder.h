@@ -64,7 +64,9 @@ class Coder {
   Coder(const Source& source, archive::Writer& writer, Pool& pool, CoderOptions options);
   // Codes all plans in order; `done` hears of each, in order, on the calling thread. Errors name the plan.
   Status code_all(const std::vector<RecordPlan>& plans, const Done& done);
-  double planning_seconds() const { return planning_seconds_; }  // for people; decides nothing
+  // For people; they decide nothing. As in PackedFile.
+  double planning_seconds() const { return planning_seconds_; }
+  double training_seconds() const { return training_seconds_; }
 
  private:
   struct Bound {
@@ -137,7 +139,7 @@ class Coder {
   std::vector<Shared> recent_;
   FrameQueue queue_;
   bool failed_ = false;  // and the error has its name
-  double planning_seconds_ = 0;
+  double planning_seconds_ = 0, training_seconds_ = 0;
   Sharing sharing_;
   // Mates of differences, by their function, too.
   std::map<std::tuple<Dtype, std::string, unsigned, bits::Combine>, synth::Mate> difference_mates_;

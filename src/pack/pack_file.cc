@@ -328,6 +328,7 @@ Status pack_into(const FileContext& context, const FileJob& job, PackedFile& out
   }));
   add_segments(plans, coded, verdict, writer);
   out.planning_seconds += coder.planning_seconds();
+  out.training_seconds = coder.training_seconds();
   set_provenance(context, writer);
   if (whole) {
     BREVIS_ASSIGN(const Sha256 digest, whole->finish(digests));

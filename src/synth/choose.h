@@ -55,6 +55,7 @@ struct Choice {
   // The payloads of all frames of the one region, under `tables`: where choosing encoded every one of a few.
   std::shared_ptr<const std::vector<ByteVector>> encoded;
   uint64_t estimated_bytes = 0;  // of the whole stream, expected
+  uint64_t training_ns = 0;      // of this thread's processor, for `tables` and `encoded`; decides nothing
   std::optional<Mate> mate;      // what a like stream may be told
   std::optional<Kin> kin;        // where cuts into fields were all there was
   std::optional<Kin> counted;    // whether counts told the best known program, where known ones were looked at

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "base/threads.h"
 #include "dsl/encode.h"
 #include "dsl/op.h"
 #include "dsl/verify.h"
@@ -123,6 +124,7 @@ uint64_t slowness(dsl::OpId op, const std::vector<uint64_t>& params, const Choos
 Result<std::optional<Choice>> dealt_choice(const Stream& stream, const Deal& deal, uint64_t frame_words,
                                            uint64_t entropy, const ChooseOptions& options) {
   using Nothing = std::optional<Choice>;
+  const uint64_t start = thread_cpu_ns();
   Dealer dealer(stream, deal, frame_words);
   BREVIS_ASSIGN(ByteVector stored, dealer.bind(deal.stored));
   std::vector<Gathering> gatherings;
@@ -131,6 +133,7 @@ Result<std::optional<Choice>> dealt_choice(const Stream& stream, const Deal& dea
     while (gatherings.size() < children.size()) gatherings.emplace_back(stream.width, deal.counted);
     for (size_t i = 0; i < children.size(); ++i) gatherings[i].add(children[i].view());
   }
+  const uint64_t dealt_ns = thread_cpu_ns() - start;
   uint64_t cost =
       (stored.size() + 2 * deal.params.size()) * kByte + stream.words * slowness(deal.op, deal.params, options);
   Expr expr{deal.op, deal.params, {}};
@@ -152,6 +155,7 @@ Result<std::optional<Choice>> dealt_choice(const Stream& stream, const Deal& dea
   if (cost >= deal.limit || (options.search && !options.search->grammar->allows(expr))) return Nothing{};
   auto program = dsl::build(stream.width, expr);
   if (!program) return Nothing{};
+  const uint64_t chosen = thread_cpu_ns();
   Choice choice;
   choice.tables.push_back(std::move(stored));
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -159,6 +163,7 @@ Result<std::optional<Choice>> dealt_choice(const Stream& stream, const Deal& dea
     if (!tables) return Nothing{};
     for (ByteVector& table : *tables) choice.tables.push_back(std::move(table));
   }
+  choice.training_ns = dealt_ns + thread_cpu_ns() - chosen;
   choice.frame_words = {frame_words};
   choice.program = std::make_shared<dsl::Program>(std::move(*program));
   choice.estimated_bytes = cost / kByte;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/threads.h"
 #include "synth/deals.h"
 
 namespace brevis::synth {
@@ -74,8 +75,10 @@ Result<std::optional<OffsetPromise>> Foreseen::promising(const Foreseen* seen, c
 Result<std::shared_ptr<Moved>> Foreseen::move(const Foreseen* seen, const Stream& stream,
                                               const std::vector<uint64_t>& params, Fields& whole) {
   if (seen != nullptr && seen->moved_ && seen->moved_->shifted.params == params) return seen->moved_;
+  const uint64_t start = thread_cpu_ns();
   BREVIS_ASSIGN(Shifted shifted, shift_whole(stream, params, telling_bits(stream.dtype, whole)));
   auto moved = std::make_shared<Moved>(std::move(shifted), whole.frame_words());
+  moved->training_ns = thread_cpu_ns() - start;
   return moved;
 }
 

@@ -20,6 +20,7 @@ struct Moved {
   explicit Moved(Shifted moved, uint64_t frame_words) : shifted(std::move(moved)), fields(shifted.stats, frame_words) {}
   const Shifted shifted;
   Fields fields;
+  uint64_t training_ns = 0;  // of this thread's processor, for steps and statistics; decides nothing
 };
 
 class Foreseen {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/threads.h"
 #include "codec/zstd_memo.h"
 #include "dsl/encode.h"
 #include "synth/sample.h"
@@ -25,6 +26,7 @@ Result<std::shared_ptr<const dsl::BoundProgram>> bind(const Choice& choice) {
 // are all frames the choice keeps them.
 Result<std::optional<uint64_t>> encoded_cost(Choice& choice, const Stream& stream, uint64_t frames) {
   const uint64_t step = choice.frame_words[0], all = (stream.words + step - 1) / step;
+  const uint64_t start = thread_cpu_ns();
   BREVIS_ASSIGN(const auto bound, bind(choice));
   const uint64_t count = std::min(frames, all);
   uint64_t words = 0, bytes = 0;
@@ -38,7 +40,10 @@ Result<std::optional<uint64_t>> encoded_cost(Choice& choice, const Stream& strea
     words += part.count;
     bytes += stored[i].size();
   }
-  if (count == all) choice.encoded = std::make_shared<const std::vector<ByteVector>>(std::move(stored));
+  if (count == all) {
+    choice.encoded = std::make_shared<const std::vector<ByteVector>>(std::move(stored));
+    choice.training_ns += thread_cpu_ns() - start;
+  }
   uint64_t cost = static_cast<uint64_t>(static_cast<unsigned __int128>(bytes) * kByte * stream.words / words);
   for (const ByteVector& table : choice.tables) cost += table.size() * kByte;
   return std::optional(cost);
@@ -106,6 +111,7 @@ Result<bool> expresses(Choice& choice, const Stream& stream) {
   const auto& nodes = choice.program->nodes();
   if (std::all_of(nodes.begin(), nodes.end(), [](const dsl::Node& node) { return dsl::spec_of(node.op).total; }))
     return true;
+  const uint64_t start = thread_cpu_ns();
   BREVIS_ASSIGN(const auto bound, bind(choice));
   const uint64_t step = choice.frame_words[0];
   bits::OwnedWords buffer;
@@ -118,7 +124,10 @@ Result<bool> expresses(Choice& choice, const Stream& stream) {
     if (!fits) return false;
     if (stream.words <= kMostKept * step) kept.push_back(stored);
   }
-  if (!kept.empty()) choice.encoded = std::make_shared<const std::vector<ByteVector>>(std::move(kept));
+  if (!kept.empty()) {
+    choice.encoded = std::make_shared<const std::vector<ByteVector>>(std::move(kept));
+    choice.training_ns += thread_cpu_ns() - start;
+  }
   return true;
 }
 

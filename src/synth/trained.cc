@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/threads.h"
 #include "dsl/encode.h"
 #include "dsl/verify.h"
 #include "synth/grammar.h"
@@ -28,6 +29,7 @@ Choice without_tables(dsl::Program program, uint64_t words, uint64_t frame_bytes
 
 Result<std::optional<Choice>> train_whole(const Stream& stream, Fields& fields, const Expr& expr,
                                           const ChooseOptions& options) {
+  const uint64_t start = thread_cpu_ns();
   auto program = dsl::build(stream.width, expr);
   if (!program) return std::optional<Choice>{};
   if (program->regions().size() != 1 || program->regions()[0].root != 0) return std::optional<Choice>{};
@@ -35,6 +37,7 @@ Result<std::optional<Choice>> train_whole(const Stream& stream, Fields& fields, 
   BREVIS_ASSIGN(auto known, tables_by_stats(expr, fields));
   if (known && known->size() == choice.tables.size()) {
     choice.tables = std::move(*known);
+    choice.training_ns = thread_cpu_ns() - start;
     return std::optional<Choice>(std::move(choice));
   }
   const uint64_t frame_words = choice.frame_words[0];
@@ -49,6 +52,7 @@ Result<std::optional<Choice>> train_whole(const Stream& stream, Fields& fields, 
                                  &fields.inversions()));
   if (!tables) return std::optional<Choice>{};
   choice.tables = std::move(*tables);
+  choice.training_ns = thread_cpu_ns() - start;
   return std::optional<Choice>(std::move(choice));
 }
 
@@ -76,8 +80,10 @@ Result<std::optional<Choice>> train_moved(const Stream& stream, Moved& moved, co
   const Expr expr{dsl::OpId::offset, shifted.params, {inner.expr}};
   const uint64_t cost = inner.cost + (shifted.stored.size() + 2 * shifted.params.size()) * 8 * 256;
   if (cost >= limit) return std::optional<Choice>{};
+  const uint64_t start = thread_cpu_ns();
   BREVIS_ASSIGN(auto choice, train_shifted(stream, shifted, moved.fields, expr, options));
   if (!choice) return std::optional<Choice>{};
+  choice->training_ns = moved.training_ns + thread_cpu_ns() - start;
   choice->estimated_bytes = cost / (256 * 8);
   if (entropy != 0) choice->mate = Mate{expr, quality_of(cost, entropy)};
   return choice;

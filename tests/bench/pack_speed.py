@@ -5,7 +5,8 @@
 Each round runs every command once, on one core, writing into a directory that should be in memory (tmpfs). Shown is
 CPU time (user and system), the least of all rounds for each command, and the same as ratios: above 1 is faster than
 zstd. With --wall also time by the clock, and with --cores N a run on N cores. Planning is the part of packing's CPU
-time that choosing programs takes, the least of all rounds. Of several files the last line is all of them together.
+time that choosing programs takes, training what the chosen ones take before anything is encoded, the least of all
+rounds. Of several files the last line is all of them together.
 """
 import argparse
 import json
@@ -37,13 +38,14 @@ def run(command, cores):
 
 
 def planning(command, core):
-    """The share of choosing programs in the CPU time of that run."""
+    """The shares of choosing programs and of training them in the CPU time of that run."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command + ["--json"], stdout=subprocess.PIPE, check=True,
                           preexec_fn=lambda: os.sched_setaffinity(0, {core}))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return sum(file.get("planning_seconds", 0) for file in json.loads(done.stdout)["files"]) / seconds
+    files = json.loads(done.stdout)["files"]
+    return [sum(file.get(what, 0) for file in files) / seconds for what in ("planning_seconds", "training_seconds")]
 
 
 def commands(arguments, source, target):
@@ -66,7 +68,7 @@ def measure(arguments, source, directory):
     target = os.path.join(directory, "out")
     first = min(os.sched_getaffinity(0))
     some = set(sorted(os.sched_getaffinity(0))[: arguments.cores])
-    best, share = {}, 1.0
+    best, share = {}, [1.0, 1.0]
     row = {"file": os.path.basename(source), "bytes": os.path.getsize(source)}
     for _ in range(arguments.rounds):
         for name, command in commands(arguments, source, target).items():
@@ -77,7 +79,7 @@ def measure(arguments, source, directory):
             if name == "pack":
                 row["size"] = os.path.getsize(target + ".brv") / row["bytes"]
                 share = min(share, planning(command, first))
-    row["planning"] = share
+    row["planning"], row["training"] = share
     row["zstd_size"] = os.path.getsize(target + ".zst") / row["bytes"]
     row["times"] = {name: {"cpu": cpu, "wall": wall, "rss_kib": rss} for name, (cpu, wall, rss) in best.items()}
     for name in os.listdir(directory):
@@ -92,7 +94,7 @@ def line_of(arguments, row, times):
         line += f" {row['times']['none']['wall'] / times['cores']:9.2f}"
     if arguments.nine:
         line += f" {times['zstd -9'] / times['pack']:10.2f} {times['zstd -9'] / times['dense']:6.2f}"
-    return line + f" {row['planning']:8.0%}"
+    return line + f" {row['planning']:8.0%} {row['training']:8.0%}"
 
 
 def main():
@@ -122,15 +124,15 @@ def main():
                 header = list(times)
                 print(f"{'file':36} {'size':>6} " + " ".join(f"{name:>9}" for name in header)
                       + f" {'x zstd -3':>10} {'no digest':>10}" + (f" {'2 x none':>9}" if arguments.cores > 1 else "")
-                      + (f" {'x zstd -9':>10} {'dense':>6}" if arguments.nine else "") + " planning")
+                      + (f" {'x zstd -9':>10} {'dense':>6}" if arguments.nine else "") + " planning training")
             print(line_of(arguments, row, times), flush=True)
         if len(rows) > 1 and not arguments.json:
             times = {name: sum(row["times"][name]["wall" if name.startswith("cores") else kind] for row in rows)
                      for name in header}
             every = {"file": "all", "times": {"none": {"wall": sum(r["times"]["none"]["wall"] for r in rows)}},
                      "size": sum(r["size"] * r["bytes"] for r in rows) / sum(r["bytes"] for r in rows),
-                     "planning": sum(r["planning"] * r["times"]["pack"]["cpu"] for r in rows)
-                     / sum(r["times"]["pack"]["cpu"] for r in rows)}
+                     **{what: sum(r[what] * r["times"]["pack"]["cpu"] for r in rows)
+                        / sum(r["times"]["pack"]["cpu"] for r in rows) for what in ("planning", "training")}}
             print(line_of(arguments, every, times))
     finally:
         shutil.rmtree(directory)

@@ -140,6 +140,8 @@ class Pack(CliCase):
         self.assertEqual((one["action"], one["verdict"], one["tensors"]), ("packed", "valid", 7))
         self.assertEqual(one["sha256"], hashlib.sha256(model()).hexdigest())
         self.assertEqual(one["bytes_out"], (self.dir / "b.brv").stat().st_size)
+        for part in ("planning_seconds", "training_seconds"):  # of its processor time
+            self.assertTrue(0 < one[part] < 10, part)
         self.assertEqual((self.dir / "a.brv").read_bytes(), (self.dir / "b.brv").read_bytes())
 
     # Z04: equal tensors are stored once
