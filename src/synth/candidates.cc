@@ -19,8 +19,7 @@ constexpr size_t kProbeWords = 4096;  // of each of two windows: a first look at
 constexpr size_t kProbeWindows = 2;
 constexpr size_t kAfterProbe = 3;  // of them that are looked at closely
 constexpr uint64_t kQualityOne = 65536;
-constexpr uint64_t kQualitySlackOf = 512;  // a mate's way may do 1/512 worse than it did for the mate
-constexpr uint64_t kProbeMargin = 8;       // those within an eighth of the best: short windows exaggerate tables
+constexpr uint64_t kProbeMargin = 8;  // those within an eighth of the best: short windows exaggerate tables
 
 uint64_t scale(uint64_t cost, uint64_t to, uint64_t from) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * to / from);
@@ -156,10 +155,6 @@ Status add_blocks(const Stream& stream, Fields& fields, uint64_t known, std::vec
 
 uint64_t quality_of(uint64_t cost, uint64_t entropy) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * kQualityOne / entropy);
-}
-
-bool is_as_good(uint64_t cost, uint64_t entropy, const Mate& mate) {
-  return quality_of(cost, entropy) <= mate.quality + mate.quality / kQualitySlackOf;
 }
 
 bool moves_fields(dsl::OpId op) { return op == dsl::OpId::offset || op == dsl::OpId::select; }

@@ -34,9 +34,8 @@ std::optional<Candidate> price(const dsl::Expr& structure, std::span<const dsl::
 
 // What a program does below what moves or deals words at its root: of the first of their hands that is not constant.
 const dsl::Expr& cut_of(const dsl::Expr& program);
-// What Mate::quality is, and whether a cost is about as good here as its own was for the mate.
+// What Mate::quality is.
 uint64_t quality_of(uint64_t cost, uint64_t entropy);
-bool is_as_good(uint64_t cost, uint64_t entropy, const Mate& mate);
 bool moves_fields(dsl::OpId op);
 // Whether a mate's offset or context is enough where it wins something.
 bool follows_mates(const ChooseOptions& options);

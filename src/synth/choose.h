@@ -20,6 +20,7 @@ namespace brevis::synth {
 struct Mate {
   dsl::Expr expr;
   uint64_t quality = 0;
+  uint64_t row = 1;  // words; neighbours stand so far apart
 };
 
 // What a search found for a like stream: the outline of its program (codecs are still to be chosen), the best known one

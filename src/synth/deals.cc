@@ -23,6 +23,8 @@ constexpr uint64_t kDealTables = 192 * kByte;  // three more sets, about
 constexpr uint64_t kGatherWords = 1u << 20;    // of a class that are counted at a time
 constexpr uint64_t kCountBytes = 3;            // a data-dependent length, a frame each
 
+uint64_t row_of(const Stream& stream) { return stream.shape.empty() ? 1 : stream.shape.back(); }
+
 // The words of a stream's frames, dealt out.
 class Dealer {
  public:
@@ -94,6 +96,13 @@ std::optional<Part> best_part(Dtype dtype, const StreamStats& stats, uint64_t fr
   return Part{std::move(structures.front().expr), *structures.front().cost + upkeep};
 }
 
+// The cut that a class is to have, if one was said.
+const Expr* cut_for(const Deal& deal, size_t hand) {
+  if (deal.like == nullptr) return nullptr;
+  const auto& hands = deal.like->children;
+  return hand < hands.size() && hands[hand].op != OpId::constant ? &hands[hand] : &cut_of(*deal.like);
+}
+
 // Tables for the words of one class.
 Result<std::optional<std::vector<ByteVector>>> train_part(Dealer& dealer, size_t hand, unsigned width, const Part& part,
                                                           Fields& fields) {
@@ -146,7 +155,8 @@ Result<std::optional<Choice>> dealt_choice(const Stream& stream, const Deal& dea
     fields.emplace_back(stats.back(),
                         std::max<uint64_t>(1, (stats.back().words + dealer.frames() - 1) / dealer.frames()));
     if (cost >= deal.limit) return Nothing{};
-    auto part = best_part(stream.dtype, stats.back(), dealer.frames(), deal.limit - cost, fields.back(), deal.cut);
+    auto part = best_part(stream.dtype, stats.back(), dealer.frames(), deal.limit - cost, fields.back(),
+                          cut_for(deal, parts.size()));
     if (!part) return Nothing{};
     cost += part->cost;
     expr.children.push_back(part->expr);
@@ -167,7 +177,7 @@ Result<std::optional<Choice>> dealt_choice(const Stream& stream, const Deal& dea
   choice.frame_words = {frame_words};
   choice.program = std::make_shared<dsl::Program>(std::move(*program));
   choice.estimated_bytes = cost / kByte;
-  if (entropy != 0) choice.mate = Mate{expr, quality_of(cost, entropy)};
+  if (entropy != 0) choice.mate = Mate{expr, quality_of(cost, entropy), row_of(stream)};
   return Nothing(std::move(choice));
 }
 
@@ -196,7 +206,7 @@ Result<Choice> select_too(const Stream& stream, const OffsetPromise& promise, Ch
 namespace {
 
 Result<std::optional<Choice>> best_context(const Stream& stream, Fields& fields, uint64_t plain, uint64_t limit,
-                                           uint64_t entropy, const Expr* cut, const ChooseOptions& options) {
+                                           uint64_t entropy, const Expr* like, const ChooseOptions& options) {
   if (stream.words < kLeastDealt || !may_use(options, OpId::context)) return std::optional<Choice>{};
   BREVIS_ASSIGN(const Look seen, look(stream));
   dsl::Target target{stream.width, stream.dtype, stream.words, stream.shape, seen.placed, nullptr};
@@ -212,7 +222,7 @@ Result<std::optional<Choice>> best_context(const Stream& stream, Fields& fields,
     const uint64_t price = stream.words * slowness(OpId::context, proposal.params, options);
     const uint64_t hoped = near ? proposal.gain + proposal.gain / 4 : 2 * proposal.gain;
     if (plain + price > limit + stream.words * hoped) continue;
-    Deal deal{OpId::context, std::move(proposal.params), std::nullopt, limit, telling_bits(stream.dtype, fields), cut};
+    Deal deal{OpId::context, std::move(proposal.params), std::nullopt, limit, telling_bits(stream.dtype, fields), like};
     Result<std::optional<Choice>> tried = dealt_choice(stream, deal, fields.frame_words(), entropy, options);
     if (!tried) return tried;
     if (!tried->has_value()) continue;
@@ -232,13 +242,12 @@ Result<std::optional<Choice>> by_context(const Stream& stream, Fields& fields, u
 Result<std::optional<Choice>> by_context_like(const Mate& mate, const Stream& stream, Fields& fields, uint64_t limit,
                                               uint64_t entropy, const ChooseOptions& options) {
   if (stream.words < kLeastDealt || !may_use(options, OpId::context)) return std::optional<Choice>{};
-  const Expr* const cut = &cut_of(mate.expr);
-  Deal deal{OpId::context, mate.expr.params, std::nullopt, limit, telling_bits(stream.dtype, fields), cut};
-  BREVIS_ASSIGN(auto choice, dealt_choice(stream, deal, fields.frame_words(), entropy, options));
-  if (choice && is_as_good(choice->estimated_bytes * kByte, entropy, mate)) return choice;
-  const uint64_t below = choice ? choice->estimated_bytes * kByte : limit;
-  BREVIS_ASSIGN(auto better, best_context(stream, fields, limit, below, entropy, cut, options));
-  return better ? std::move(better) : std::move(choice);
+  Deal deal{OpId::context, mate.expr.params, std::nullopt, limit, telling_bits(stream.dtype, fields), &mate.expr};
+  if (mate.row == row_of(stream)) {
+    BREVIS_ASSIGN(auto choice, dealt_choice(stream, deal, fields.frame_words(), entropy, options));
+    if (choice) return choice;
+  }
+  return best_context(stream, fields, limit, limit, entropy, &mate.expr, options);
 }
 
 }  // namespace brevis::synth

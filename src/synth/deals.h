@@ -20,7 +20,7 @@ struct Deal {
   std::optional<ByteVector> stored;  // fitted to the whole stream when missing
   uint64_t limit = UINT64_MAX;       // of the cost, 1/256 bits
   unsigned counted = 0;              // as in StreamStats
-  const dsl::Expr* cut = nullptr;    // of every class, where no other one is looked for
+  const dsl::Expr* like = nullptr;   // a program whose classes say how these are cut
 };
 
 // The stream under that node, where it costs less than the limit. `entropy`: of the stream, 0 for unknown.
@@ -39,8 +39,8 @@ Result<Choice> select_too(const Stream& stream, const OffsetPromise& promise, Ch
 // `plain`: what the stream costs in one piece and as it is.
 Result<std::optional<Choice>> by_context(const Stream& stream, Fields& fields, uint64_t plain, uint64_t limit,
                                          uint64_t entropy, const ChooseOptions& options);
-// The same where a mate was dealt out: by its `context` if that is as good here, else by any, all with classes cut as
-// the mate's are.
+// The same where a mate was dealt out: by its `context` where rows are as long and it costs less than the limit, else
+// by any, all with classes cut as the mate's are.
 Result<std::optional<Choice>> by_context_like(const Mate& mate, const Stream& stream, Fields& fields, uint64_t limit,
                                               uint64_t entropy, const ChooseOptions& options);
 

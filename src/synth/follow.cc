@@ -7,7 +7,8 @@
 namespace brevis::synth {
 namespace {
 
-constexpr uint64_t kOffsetGainOf = 256;  // an offset like a mate's saves so much of what the mate's cut costs
+constexpr uint64_t kQualitySlackOf = 512;  // a mate's cut may do 1/512 worse than it did for the mate
+constexpr uint64_t kOffsetGainOf = 256;    // an offset like a mate's saves so much of what the mate's cut costs
 
 using Followed = Result<std::optional<Choice>>;
 
@@ -15,7 +16,8 @@ Followed cut_as_mate(const Follower& follower, const ChooseOptions& options) {
   const Mate& mate = *options.mate;
   const auto cut = cut_like(mate.expr, follower.fields);
   if (!cut || (options.search && !options.search->grammar->allows(cut->expr))) return std::optional<Choice>{};
-  if (!is_as_good(*cut->cost, follower.entropy, mate)) return std::optional<Choice>{};
+  if (quality_of(*cut->cost, follower.entropy) > mate.quality + mate.quality / kQualitySlackOf)
+    return std::optional<Choice>{};
   BREVIS_ASSIGN(auto choice, train_whole(follower.stream, follower.fields, cut->expr, options));
   if (!choice) return std::optional<Choice>{};
   choice->estimated_bytes = *cut->cost / (256 * 8);

@@ -102,7 +102,7 @@ Result<std::optional<Choice>> Foreseen::by_context_like(const Foreseen* seen, co
                                                         Fields& fields, uint64_t limit, uint64_t entropy,
                                                         const ChooseOptions& options) {
   const auto* told = seen != nullptr && seen->contexts_ ? &*seen->contexts_ : nullptr;
-  if (told != nullptr && told->mate && told->mate->expr == mate.expr && told->mate->quality == mate.quality &&
+  if (told != nullptr && told->mate && told->mate->expr == mate.expr && told->mate->row == mate.row &&
       told->limit == limit)
     return told->choice;
   return synth::by_context_like(mate, stream, fields, limit, entropy, options);

@@ -118,9 +118,14 @@ TEST_CASE("words are dealt out as a mate's were, and left where that wins nothin
   const Chosen after = choose(kSwellingToo, {mate.choice.mate});
   CHECK(after.root() == OpId::context);
   CHECK(after.choice.shared);
-  CHECK(is_within(after.bytes, alone.bytes, 5));  // strides of its own would save a little more
+  CHECK(is_within(after.bytes, alone.bytes, 2));
   const Chosen bell = choose(kBell, {mate.choice.mate});
   CHECK(bell.choice.program->expr() == choose(kBell, {}).choice.program->expr());
+  // Where rows are as long the mate's neighbours are asked, and no others looked for.
+  const Case again{"swelling again", Dtype::BF16, swelling_words(300, 256), {300, 256}};
+  const Chosen as_it = choose(again, {mate.choice.mate});
+  CHECK(as_it.choice.program->root().params == mate.choice.program->root().params);
+  CHECK(is_within(as_it.bytes, choose(again, {}).bytes, 5));
   // A mate with a hand that got no words.
   synth::Mate odd = *mate.choice.mate;
   odd.expr.children.front() = {OpId::constant, {0}, {}};
