@@ -148,9 +148,10 @@ def case_unmount_cuts_a_connection_that_nobody_guards():
         expect((mount.at / name).exists(), "the live mount answers no more")
         kill(mount)
         expect_equal(outcome(mount.at / name, 1), None, "a read with no guard")  # or the case tests nothing
-        begun = subprocess.run([MOUNT, str(folder), str(mount.at)], capture_output=True, text=True, timeout=60, check=False)
-        expect_equal(begun.returncode, 75, f"a start over it: {begun.stderr}")
-        expect("does not answer" in begun.stderr, f"message {begun.stderr!r}")
+        if not harness.sanitized():  # ten seconds that prove nothing more there
+            begun = subprocess.run([MOUNT, str(folder), str(mount.at)], capture_output=True, text=True, timeout=60, check=False)
+            expect_equal(begun.returncode, 75, f"a start over it: {begun.stderr}")
+            expect("does not answer" in begun.stderr, f"message {begun.stderr!r}")
         try:
             done = subprocess.run([MOUNT, "--unmount", str(mount.at) + "/"], capture_output=True, text=True, timeout=60, check=False)
         except subprocess.TimeoutExpired:
@@ -228,7 +229,7 @@ def case_an_ordinary_users_mount():
     mode = os.stat("/dev/fuse").st_mode & 0o7777
     os.chmod("/dev/fuse", 0o666)
     try:
-        for guarded in (True, False):
+        for guarded in (True, False)[:1 if harness.sanitized() else 2]:
             mount = Mount(folder, at, program=str(program), **user)
             with HeldConnection(mount):
                 guard = until(lambda: guard_of(mount), "the guard")
