@@ -44,7 +44,7 @@ struct PackOptions {
   bool sha256 = true;
   bool dry_run = false;                         // everything but writing
   unsigned jobs = 0;                            // workers, 0: cores
-  uint64_t memory = uint64_t{512} << 20;        // cap on buffers
+  uint64_t memory = uint64_t{512} << 20;        // cap on buffers; a search of whole frames may take 224 MiB beside
   uint64_t frame_bytes = uint64_t{512} << 10;   // decoded output of a frame, 4 KiB .. 1 MiB
   uint64_t opaque_min = uint64_t{64} << 10;     // other files of a tree: below copied, from here on packed
   std::map<std::string, std::string> programs;  // dtype name -> program text (templates allowed)
