@@ -2,6 +2,7 @@
 #include "synth/targets.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/checksum.h"
 #include "synth/complete.h"
@@ -40,13 +41,26 @@ std::vector<bits::ConstWords> views_of(std::span<const dsl::Window> windows) {
   return out;
 }
 
-// Words seen once in a sample stand for as many different ones as the whole stream has more of: whether no table would
-// hold all of them. Narrow words are few whatever the sample.
-bool outgrows_tables(const codec::Histogram& sample, uint64_t words, uint64_t sampled) {
-  if (sample.width <= kNarrow || sampled == 0) return false;
+// Words seen once in a sample stand for as many different ones as the whole stream has more of. Narrow words are few
+// whatever the sample.
+uint64_t unseen_words(const codec::Histogram& sample, uint64_t words, uint64_t sampled) {
+  if (sample.width <= kNarrow || sampled == 0) return 0;
   uint64_t once = 0;
   for (const auto& [word, count] : sample.counts) once += count == 1;
-  return sample.counts.size() - once + scale(once, words, sampled) > kMostTableWords;
+  return scale(once, words, sampled) - once;
+}
+
+// Whether no table would hold all words.
+bool outgrows_tables(const codec::Histogram& sample, uint64_t words, uint64_t sampled) {
+  return sample.width > kNarrow && sample.counts.size() + unseen_words(sample, words, sampled) > kMostTableWords;
+}
+
+// What a table takes for words that the sample does not show: gaps between sorted words, and frequencies.
+uint64_t unseen_cost(const codec::Histogram& sample, uint64_t words, uint64_t sampled) {
+  constexpr uint64_t kFrequencyBits = 3;
+  const uint64_t unseen = unseen_words(sample, words, sampled);
+  const auto log_all = static_cast<unsigned>(std::bit_width(sample.counts.size() + unseen));
+  return unseen * (kFrequencyBits + sample.width - std::min<unsigned>(sample.width, log_all)) * 256;
 }
 
 // The entropy of a sample is lower than that of what it was drawn from, by about half a nat for each word it shows.
@@ -133,12 +147,13 @@ std::optional<Leaf> TargetPool::by_statistics(Entry& entry, const dsl::Expr& lit
   const codec::Histogram histogram = scaled(entry);
   const uint64_t bias = bias_of(counted(entry), entry.words, entry.sampled);
   const bool tables = !outgrows_tables(counted(entry), entry.words, entry.sampled);
+  const uint64_t unseen = tables ? unseen_cost(counted(entry), entry.words, entry.sampled) : 0;
   std::optional<Leaf> best;
   for (const codec::CodecSpec* spec : codec::all_codecs()) {
     dsl::Expr expr{dsl::OpId::literal, {static_cast<uint64_t>(spec->id)}, {}};
     if (!spec->accepts(entry.width) || (!literal.params.empty() && literal != expr)) continue;
     if (spec->needs_table && !tables) continue;
-    const uint64_t extra = kNodeCost + (spec->needs_table ? bias : 0);
+    const uint64_t extra = kNodeCost + (spec->needs_table ? bias + unseen : 0);
     if (best && best->cost <= extra) continue;
     const auto done = complete_order0(expr, histogram, frame_words_of(entry), best ? best->cost - extra : UINT64_MAX);
     if (done) best = Leaf{std::move(expr), done->cost + extra};
