@@ -5,6 +5,7 @@
 
 #include "dsl/op.h"
 #include "synth/complete.h"
+#include "synth/kin.h"
 #include "synth/known_good.h"
 #include "synth/table_sets.h"
 
@@ -159,7 +160,10 @@ uint64_t quality_of(uint64_t cost, uint64_t entropy) {
 
 bool moves_fields(dsl::OpId op) { return op == dsl::OpId::offset || op == dsl::OpId::select; }
 
-bool follows_mates(const ChooseOptions& options) { return !options.search || options.search->effort->follows_mates; }
+bool follows_mate(const ChooseOptions& options, uint64_t entropy, uint64_t words) {
+  return options.mate && (!options.search || options.search->effort->follows_mates) &&
+         resembles(entropy / words, options.mate->entropy);
+}
 
 const Expr& cut_of(const Expr& program) {
   const Expr* inner = &program;

@@ -37,8 +37,10 @@ const dsl::Expr& cut_of(const dsl::Expr& program);
 // What Mate::quality is.
 uint64_t quality_of(uint64_t cost, uint64_t entropy);
 bool moves_fields(dsl::OpId op);
-// Whether a mate's offset or context is enough where it wins something.
-bool follows_mates(const ChooseOptions& options);
+// Whether the mate's offset or context is enough where it wins something. Streams of one role may be of different
+// kinds, such as weights, and others that were quantised and widened again: there the same offset may win something,
+// and another way far more. `entropy`: of so many words.
+bool follows_mate(const ChooseOptions& options, uint64_t entropy, uint64_t words);
 // A mate's cut, priced for these words.
 std::optional<Candidate> mate_candidate(Fields& fields, const ChooseOptions& options);
 

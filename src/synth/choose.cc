@@ -208,7 +208,7 @@ Result<Choice> choose_region(const Stream& stream, const StreamStats& stats, con
     choice->estimated_bytes = candidate.cost / (256 * 8);
     if (entropy != 0)
       if (const auto cost = cost_by_stats(candidate.expr, fields))
-        choice->mate = Mate{candidate.expr, quality_of(*cost, entropy)};
+        choice->mate = Mate{candidate.expr, quality_of(*cost, entropy), entropy / stream.words};
     if (choice->mate) choice->kin = Kin{options.kin ? options.kin->in_a_row + 1 : 1, entropy / stream.words};
     choice->shared = plain;
     return std::move(*choice);

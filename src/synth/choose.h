@@ -15,12 +15,13 @@
 namespace brevis::synth {
 
 // What a like stream (same dtype, role and size class) ended with, and how well: its cost over its entropy, 1/65536.
-// Where the same cut into fields does as well, or words moved or dealt out as the mate's win something, nothing else
-// may be tried.
+// Where the same cut into fields does as well, or words of about the mate's entropy are moved or dealt out as those
+// were and that wins something, nothing else may be tried.
 struct Mate {
   dsl::Expr expr;
   uint64_t quality = 0;
-  uint64_t row = 1;  // words; neighbours stand so far apart
+  uint64_t entropy = 0;  // 1/256 bits a word
+  uint64_t row = 1;      // words; neighbours stand so far apart
 };
 
 // What a search found for a like stream: the outline of its program (codecs are still to be chosen), the best known one

@@ -177,7 +177,7 @@ Result<std::optional<Choice>> dealt_choice(const Stream& stream, const Deal& dea
   choice.frame_words = {frame_words};
   choice.program = std::make_shared<dsl::Program>(std::move(*program));
   choice.estimated_bytes = cost / kByte;
-  if (entropy != 0) choice.mate = Mate{expr, quality_of(cost, entropy), row_of(stream)};
+  if (entropy != 0) choice.mate = Mate{expr, quality_of(cost, entropy), entropy / stream.words, row_of(stream)};
   return Nothing(std::move(choice));
 }
 

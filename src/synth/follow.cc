@@ -50,20 +50,22 @@ Followed dealt_as_mate(const Follower& follower, const ChooseOptions& options) {
   return choice;
 }
 
-bool has_way(const ChooseOptions& options) { return options.mate && !options.wanted && follows_mates(options); }
+bool has_way(const Follower& follower, const ChooseOptions& options) {
+  return !options.wanted && follows_mate(options, follower.entropy, follower.stream.words);
+}
 
 }  // namespace
 
 bool follows_context(const Follower& follower, const ChooseOptions& options) {
-  return has_way(options) && !follower.plain && follower.moved == nullptr &&
+  return has_way(follower, options) && !follower.plain && follower.moved == nullptr &&
          options.mate->expr.op == dsl::OpId::context;
 }
 
 Followed follow_mate(const Follower& follower, const ChooseOptions& options) {
   if (!options.mate || options.wanted || follower.entropy == 0) return std::optional<Choice>{};
   if (follower.moved != nullptr)
-    return has_way(options) && moves_fields(options.mate->expr.op) ? moved_as_mate(follower, options)
-                                                                   : std::optional<Choice>{};
+    return has_way(follower, options) && moves_fields(options.mate->expr.op) ? moved_as_mate(follower, options)
+                                                                             : std::optional<Choice>{};
   if (follower.plain || options.mate_decides) {
     BREVIS_ASSIGN(auto choice, cut_as_mate(follower, options));
     if (choice) return choice;

@@ -36,12 +36,12 @@ Status Foreseen::look(const Stream& stream, const ChooseOptions& options) {
   if (may_use(options, dsl::OpId::offset)) {
     BREVIS_ASSIGN(promise_.emplace(), promising_offset(stream));
   }
-  const bool promised = promise_ && *promise_, follows = options.mate && follows_mates(options);
+  const uint64_t entropy = entropy_by_stats(fields_);
+  const bool promised = promise_ && *promise_, follows = follows_mate(options, entropy, stream.words);
   if (promised && follows && moves_fields(options.mate->expr.op)) return look_moved(stream, options);
   const bool deals = !promised && follows && options.mate->expr.op == dsl::OpId::context;
   if (const auto plain = deals ? mate_candidate(fields_, options) : std::nullopt) {
-    BREVIS_ASSIGN(auto choice, synth::by_context_like(*options.mate, stream, fields_, plain->cost,
-                                                      entropy_by_stats(fields_), options));
+    BREVIS_ASSIGN(auto choice, synth::by_context_like(*options.mate, stream, fields_, plain->cost, entropy, options));
     contexts_ = Contexts{options.mate, plain->cost, plain->cost, std::move(choice)};
     if (contexts_->choice) return {};
   }
@@ -51,7 +51,7 @@ Status Foreseen::look(const Stream& stream, const ChooseOptions& options) {
   if (!options.parts.empty()) return {};  // of streams in parts only what fields keep is of use
   if (!promised && !contexts_ && !candidates.empty()) {
     const uint64_t cost = candidates.front().cost;
-    BREVIS_ASSIGN(auto choice, synth::by_context(stream, fields_, cost, cost, entropy_by_stats(fields_), options));
+    BREVIS_ASSIGN(auto choice, synth::by_context(stream, fields_, cost, cost, entropy, options));
     contexts_ = Contexts{std::nullopt, cost, cost, std::move(choice)};
   }
   known_ = Known{asked_of_mate(options), counted, std::move(candidates)};
@@ -62,7 +62,8 @@ Status Foreseen::look_moved(const Stream& stream, const ChooseOptions& options) 
   BREVIS_ASSIGN(moved_, move(nullptr, stream, (*promise_)->params, fields_));
   // What this tells is kept by the fields.
   const auto like = mate_candidate(moved_->fields, options);
-  if (like && follows_mates(options) && moves_fields(options.mate->expr.op)) return {};
+  if (like && follows_mate(options, entropy_by_stats(fields_), stream.words) && moves_fields(options.mate->expr.op))
+    return {};
   known_good(stream.dtype, moved_->fields, 1, kNoHints, like ? like->cost : UINT64_MAX);
   return {};
 }

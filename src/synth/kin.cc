@@ -18,11 +18,14 @@ bool is_doubted(unsigned in_a_row) {
   return in_a_row == 1;
 }
 
+bool resembles(uint64_t entropy, uint64_t other) {
+  return std::max(entropy, other) - std::min(entropy, other) <= other / kResemblanceOf;
+}
+
 Result<bool> is_like(const Stream& stream, uint64_t entropy, const Kin& kin, unsigned after) {
   if (after == 0 || kin.in_a_row < after) return false;
   if (is_doubted(kin.in_a_row)) return false;
-  const uint64_t here = entropy / stream.words;
-  if (std::max(here, kin.entropy) - std::min(here, kin.entropy) > kin.entropy / kResemblanceOf) return false;
+  if (!resembles(entropy / stream.words, kin.entropy)) return false;
   BREVIS_ASSIGN(const bool ordered, seems_ordered(stream));
   return !ordered;
 }

@@ -85,7 +85,7 @@ Result<std::optional<Choice>> train_moved(const Stream& stream, Moved& moved, co
   if (!choice) return std::optional<Choice>{};
   choice->training_ns = moved.training_ns + thread_cpu_ns() - start;
   choice->estimated_bytes = cost / (256 * 8);
-  if (entropy != 0) choice->mate = Mate{expr, quality_of(cost, entropy)};
+  if (entropy != 0) choice->mate = Mate{expr, quality_of(cost, entropy), entropy / stream.words};
   return choice;
 }
 

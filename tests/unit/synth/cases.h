@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "support/weights.h"
 #include "synth/choose.h"
@@ -40,6 +41,22 @@ inline ByteVector swelling_words(size_t rows, size_t columns) {
     const double deviation = 0.0001 * double(uint64_t{1} << step / 12) * (1 + double(step % 12) / 12);
     const ByteVector part = gaussian_words(Dtype::BF16, kStretch, at, deviation);
     out.insert(out.end(), part.begin(), part.end());
+  }
+  return out;
+}
+
+// What was quantised to four bits, a scale a row, and widened again.
+inline ByteVector requantised_words(size_t rows, size_t columns) {
+  ByteVector out;
+  Rng rng(3);
+  for (size_t r = 0; r < rows; ++r) {
+    const double scale = 0.01 * double(uint64_t{1} << r * 31 % 4) * (1 + double(r * 53 % 128) / 128);
+    for (size_t c = 0; c < columns; ++c) {
+      const double step = std::clamp(std::round(rng.gaussian() * 2.5), -8.0, 7.0);
+      const uint64_t word = to_float_word(Dtype::BF16, step * scale);
+      out.push_back(static_cast<uint8_t>(word));
+      out.push_back(static_cast<uint8_t>(word >> 8));
+    }
   }
   return out;
 }

@@ -112,6 +112,21 @@ TEST_CASE("an offset is followed on axes of the stream's own, and left where it 
   CHECK_FALSE(bell.choice.shared);
 }
 
+TEST_CASE("a stream of another kind than its mate is looked at in every way, whatever an offset would win") {
+  const Case wide{"wide channels", Dtype::BF16, channel_words(Dtype::BF16, 512, 384, 5), {512, 384}};
+  const Chosen mate = choose(wide, {});
+  REQUIRE(synth::moves_fields(mate.root()));
+  const Case other{"quantised", Dtype::BF16, requantised_words(512, 384), {512, 384}};
+  const Chosen alone = choose(other, {}), after = choose(other, {mate.choice.mate});
+  CHECK(after.choice.program->expr() == alone.choice.program->expr());
+  CHECK_FALSE(after.choice.shared);
+  synth::Mate same_kind = *mate.choice.mate;  // an offset does win something
+  same_kind.entropy = synth::entropy_by_stats(synth::gather({other.bytes.data(), 512 * 384, 16})) / (512 * 384);
+  const Chosen misled = choose(other, {same_kind});
+  CHECK(misled.choice.shared);
+  CHECK(misled.bytes > alone.bytes + alone.bytes / 4);
+}
+
 TEST_CASE("words are dealt out as a mate's were, and left where that wins nothing") {
   const Chosen mate = choose(kSwelling, {}), alone = choose(kSwellingToo, {});
   REQUIRE(mate.root() == OpId::context);

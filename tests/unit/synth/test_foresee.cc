@@ -103,6 +103,7 @@ TEST_CASE("what was foreseen changes no choice, whatever was guessed of the stre
         synth::ChooseOptions options;
         options.parts = parts;
         options.mate = mate;
+        if (mate) options.mate->entropy = entropy;
         if (plain != 0) options.kin = synth::Kin{plain, entropy};
         if (counted != 0) options.counted = synth::Kin{counted, entropy};
         if (searching) options.search = {&world.grammar, &world.prior, &world.effort, &budget};
@@ -123,6 +124,7 @@ TEST_CASE("what was foreseen changes no choice, whatever was guessed of the stre
               synth::ChooseOptions options;
               options.parts = parts;
               options.mate = guessed;
+              if (guessed) options.mate->entropy = entropy;
               if (guessed_counted != 0) options.counted = synth::Kin{guessed_counted, entropy};
               if (searching) options.search = {&world.grammar, &world.prior, &world.effort, &budget};
               const auto seen = synth::Foreseen::of(stream, stats, options, guessed_plain);
