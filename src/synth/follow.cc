@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "synth/follow.h"
 
+#include <algorithm>
+
 #include "synth/deals.h"
 #include "synth/known_good.h"
 
@@ -8,6 +10,7 @@ namespace brevis::synth {
 namespace {
 
 constexpr uint64_t kQualitySlackOf = 512;  // a mate's cut may do 1/512 worse than it did for the mate
+constexpr uint64_t kSameGainOf = 16;       // what an offset makes of the entropy may differ by so much from the mate's
 constexpr uint64_t kOffsetGainOf = 256;    // an offset like a mate's saves so much of what the mate's cut costs
 
 using Followed = Result<std::optional<Choice>>;
@@ -27,6 +30,13 @@ Followed cut_as_mate(const Follower& follower, const ChooseOptions& options) {
   return choice;
 }
 
+// Wide words are noise for the most part, so that their entropy tells little about their kind.
+bool wins_as_mate(const Choice& choice, const Mate& mate) {
+  if (!choice.mate) return false;
+  const uint64_t here = choice.mate->quality, there = mate.quality;
+  return std::max(here, there) - std::min(here, there) <= there / kSameGainOf;
+}
+
 // Axes are the stream's own, too.
 Followed moved_as_mate(const Follower& follower, const ChooseOptions& options) {
   const auto plain = mate_candidate(follower.fields, options);
@@ -38,6 +48,7 @@ Followed moved_as_mate(const Follower& follower, const ChooseOptions& options) {
   choice->shared = true;
   BREVIS_ASSIGN(*choice, select_too(follower.stream, *follower.offset, std::move(*choice), follower.fields,
                                     follower.entropy, options));
+  if (!wins_as_mate(*choice, *options.mate)) choice.reset();
   return choice;
 }
 

@@ -127,6 +127,18 @@ TEST_CASE("a stream of another kind than its mate is looked at in every way, wha
   CHECK(misled.bytes > alone.bytes + alone.bytes / 4);
 }
 
+TEST_CASE("an offset that wins far more or less than it did for the mate is not followed blindly") {
+  const Chosen mate = choose(kChannels, {}), alone = choose(kMoreChannels, {});
+  for (const uint64_t percent : {80, 96, 104, 120}) {
+    CAPTURE(percent);
+    synth::Mate told = *mate.choice.mate;
+    told.quality = told.quality * percent / 100;
+    const Chosen after = choose(kMoreChannels, {told});
+    CHECK(after.choice.shared == (percent > 90 && percent < 110));
+    CHECK(is_within(after.bytes, alone.bytes, 2));
+  }
+}
+
 TEST_CASE("words are dealt out as a mate's were, and left where that wins nothing") {
   const Chosen mate = choose(kSwelling, {}), alone = choose(kSwellingToo, {});
   REQUIRE(mate.root() == OpId::context);
