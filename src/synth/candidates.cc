@@ -18,9 +18,9 @@ constexpr uint64_t kSampleWords = 131072;  // in all, without a search; streams 
 constexpr uint64_t kSampleWindows = 8;
 constexpr size_t kProbeWords = 4096;  // of each of two windows: a first look at structures that need samples
 constexpr size_t kProbeWindows = 2;
-constexpr size_t kAfterProbe = 3;  // of them that are looked at closely
-constexpr uint64_t kQualityOne = 65536;
+constexpr size_t kAfterProbe = 3;     // of them that are looked at closely
 constexpr uint64_t kProbeMargin = 8;  // those within an eighth of the best: short windows exaggerate tables
+constexpr uint64_t kQualityOne = 65536;
 
 uint64_t scale(uint64_t cost, uint64_t to, uint64_t from) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(cost) * to / from);
@@ -163,6 +163,10 @@ bool moves_fields(dsl::OpId op) { return op == dsl::OpId::offset || op == dsl::O
 bool follows_mate(const ChooseOptions& options, uint64_t entropy, uint64_t words) {
   return options.mate && (!options.search || options.search->effort->follows_mates) &&
          resembles(entropy / words, options.mate->entropy);
+}
+
+bool follows_offset(const ChooseOptions& options, uint64_t entropy, const Stream& stream) {
+  return stream.width <= 16 && follows_mate(options, entropy, stream.words) && moves_fields(options.mate->expr.op);
 }
 
 const Expr& cut_of(const Expr& program) {

@@ -41,6 +41,9 @@ bool moves_fields(dsl::OpId op);
 // kinds, such as weights, and others that were quantised and widened again: there the same offset may win something,
 // and another way far more. `entropy`: of so many words.
 bool follows_mate(const ChooseOptions& options, uint64_t entropy, uint64_t words);
+// The same of an offset or select, of words of at most 16 bits: wider ones are noise for the most part, so that neither
+// their entropy nor what an offset wins tells whether they are of the mate's kind.
+bool follows_offset(const ChooseOptions& options, uint64_t entropy, const Stream& stream);
 // A mate's cut, priced for these words.
 std::optional<Candidate> mate_candidate(Fields& fields, const ChooseOptions& options);
 

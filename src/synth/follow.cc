@@ -30,7 +30,7 @@ Followed cut_as_mate(const Follower& follower, const ChooseOptions& options) {
   return choice;
 }
 
-// Wide words are noise for the most part, so that their entropy tells little about their kind.
+// Of about the mate's entropy it may still be of another kind.
 bool wins_as_mate(const Choice& choice, const Mate& mate) {
   if (!choice.mate) return false;
   const uint64_t here = choice.mate->quality, there = mate.quality;
@@ -75,8 +75,8 @@ bool follows_context(const Follower& follower, const ChooseOptions& options) {
 Followed follow_mate(const Follower& follower, const ChooseOptions& options) {
   if (!options.mate || options.wanted || follower.entropy == 0) return std::optional<Choice>{};
   if (follower.moved != nullptr)
-    return has_way(follower, options) && moves_fields(options.mate->expr.op) ? moved_as_mate(follower, options)
-                                                                             : std::optional<Choice>{};
+    return follows_offset(options, follower.entropy, follower.stream) ? moved_as_mate(follower, options)
+                                                                      : std::optional<Choice>{};
   if (follower.plain || options.mate_decides) {
     BREVIS_ASSIGN(auto choice, cut_as_mate(follower, options));
     if (choice) return choice;

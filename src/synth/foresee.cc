@@ -38,7 +38,7 @@ Status Foreseen::look(const Stream& stream, const ChooseOptions& options) {
   }
   const uint64_t entropy = entropy_by_stats(fields_);
   const bool promised = promise_ && *promise_, follows = follows_mate(options, entropy, stream.words);
-  if (promised && follows && moves_fields(options.mate->expr.op)) return look_moved(stream, options);
+  if (promised && follows_offset(options, entropy, stream)) return look_moved(stream, options);
   const bool deals = !promised && follows && options.mate->expr.op == dsl::OpId::context;
   if (const auto plain = deals ? mate_candidate(fields_, options) : std::nullopt) {
     BREVIS_ASSIGN(auto choice, synth::by_context_like(*options.mate, stream, fields_, plain->cost, entropy, options));
@@ -62,8 +62,7 @@ Status Foreseen::look_moved(const Stream& stream, const ChooseOptions& options) 
   BREVIS_ASSIGN(moved_, move(nullptr, stream, (*promise_)->params, fields_));
   // What this tells is kept by the fields.
   const auto like = mate_candidate(moved_->fields, options);
-  if (like && follows_mate(options, entropy_by_stats(fields_), stream.words) && moves_fields(options.mate->expr.op))
-    return {};
+  if (like && follows_offset(options, entropy_by_stats(fields_), stream)) return {};
   known_good(stream.dtype, moved_->fields, 1, kNoHints, like ? like->cost : UINT64_MAX);
   return {};
 }

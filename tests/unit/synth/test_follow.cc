@@ -139,6 +139,16 @@ TEST_CASE("an offset that wins far more or less than it did for the mate is not 
   }
 }
 
+TEST_CASE("an offset of wide words is not followed, since their low bits hide of what kind they are") {
+  const Case wide{"wide channels", Dtype::F32, channel_words(Dtype::F32, 300, 256, 5), {300, 256}};
+  const Case more{"more wide channels", Dtype::F32, channel_words(Dtype::F32, 300, 256, 6), {300, 256}};
+  const Chosen mate = choose(wide, {});
+  REQUIRE(synth::moves_fields(mate.root()));
+  const Chosen after = choose(more, {mate.choice.mate}), alone = choose(more, {});
+  CHECK_FALSE(after.choice.shared);
+  CHECK(after.bytes <= alone.bytes);
+}
+
 TEST_CASE("words are dealt out as a mate's were, and left where that wins nothing") {
   const Chosen mate = choose(kSwelling, {}), alone = choose(kSwellingToo, {});
   REQUIRE(mate.root() == OpId::context);
